@@ -25,7 +25,7 @@ import agent_envs  # noqa: E402, F401  registers the id
 from agent_envs.appworld import tasks  # noqa: E402
 from agent_envs.appworld.experts import Explorer  # noqa: E402
 from agent_envs.appworld.mini import MiniWorld  # noqa: E402
-from agent_envs.appworld.sandbox import warden  # noqa: E402
+from agent_envs.appworld.sandbox import start_warden  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,7 +39,7 @@ def main() -> None:
     options.add_argument("--calls", type=int, default=300, help="of which a time is the mean")
     options.add_argument("--worlds", type=int, default=64, help="that run at once")
     given = options.parse_args()
-    started, wall = timed(warden, 1)
+    started, wall = timed(start_warden, 1)
     show(
         f"Python {sys.version.split()[0]}, the kernel enforces {started.enforced}; "
         f"the warden started in {1e3 * wall[0]:.0f} ms",
@@ -58,10 +58,10 @@ def show(title: str, head: str, rows: Iterator[str]) -> None:
 
 def speed(calls: int) -> Iterator[str]:
     world = MiniWorld()
-    ids = iter(tasks.task_ids("all") * (1 + calls // 560))
+    ids = iter(tasks.list_tasks("all") * (1 + calls // 560))
 
     def new() -> None:
-        tasks.task.cache_clear()
+        tasks.make_task.cache_clear()
         world.open(next(ids))
 
     def opened() -> None:
@@ -97,7 +97,7 @@ def together(count: int) -> Iterator[str]:
     """Worlds that all have an interpreter, and play a task at the same time."""
     before = resident(os.getpid())
     worlds = [MiniWorld(timeout=300) for _ in range(count)]
-    ids = tasks.task_ids("train")[:count]
+    ids = tasks.list_tasks("train")[:count]
     _, times = timed(lambda: spread(solve, worlds, ids), 1)
     if any(world.evaluate().failures for world in worlds):
         sys.exit("a solution failed")
@@ -118,13 +118,13 @@ def spread(work: Callable[..., Any], *given: Any) -> None:
 
 def solve(world: MiniWorld, task_id: str) -> None:
     world.open(task_id)
-    for code in world.solution():
+    for code in world.solution:
         world.execute(code)
 
 
 def interpreters() -> list[int]:
     """Process numbers of the interpreters: those two below the warden's first process."""
-    first = warden().pid
+    first = start_warden().pid
     return [pid for inner in children(first) for pid in children(inner)]
 
 
@@ -160,7 +160,7 @@ def timed(work: Callable[[], Any], calls: int) -> tuple[Any, tuple[float, float,
 def below() -> float:
     """CPU seconds of the warden and of its interpreters, those that ended included."""
     ticks = os.sysconf("SC_CLK_TCK")
-    started = warden().pid
+    started = start_warden().pid
     return (
         sum(
             sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]))

@@ -52,7 +52,7 @@ for _name, _entry_point in {
     "SearchQA-v0": "agent_envs.search_qa.env:SearchQA",
     "Sokoban-v0": "agent_envs.sokoban.env:Sokoban",
     "Sotopia-v0": "agent_envs.sotopia.env:Sotopia",
-    "VisualSokoban-v0": "agent_envs.sokoban.visual:VisualSokoban",
+    "VisualSokoban-v0": "agent_envs.sokoban.env:VisualSokoban",
     "WebShop-v0": "agent_envs.webshop.env:WebShop",
     "WebShopSite-v0": "agent_envs.webshop.browser:WebShopSite",
     "WikiSearch-v0": "agent_envs.search_qa.wiki:WikiSearch",

@@ -114,8 +114,8 @@ class AgentEnv(gym.Env[str, str], ABC):
             for none.
         experts: import path of the module with the classes `Explorer`, `Oracle` or both, which
             `agent_envs.expert` uses; "" for none.
-        audits: import path of the module with `actions` and `NON_SOLVERS`, which the audits of
-            `agent_envs.testing` use; "" for none.
+        audits: import path of the module with `actions` and `NON_SOLVERS`, which
+            `agent-envs audit` uses; "" for none.
         graded: whether the reward that ends an episode may be another number than 0 and 1. Methods
             that read the outcome as success (MGR, PRIME) are then refused before they sample. False
             also if it is not known.

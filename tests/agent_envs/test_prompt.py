@@ -75,9 +75,9 @@ OWN = {
     "Bifurcation-v0": bifurcation.TEMPLATE,
     "EZPoints-v0": ezpoints.TEMPLATE,
     "SearchQA-v0": search_qa.TEMPLATE,
-    "Sokoban-v0": sokoban.WRITTEN,
+    "Sokoban-v0": sokoban.TEXT_TEMPLATE,
     "Sotopia-v0": sotopia.TEMPLATE,
-    "VisualSokoban-v0": sokoban.DRAWN,
+    "VisualSokoban-v0": sokoban.IMAGE_TEMPLATE,
     "WebShop-v0": webshop.TEMPLATE,
 }
 

@@ -21,20 +21,21 @@ import credit
 from agent_envs import MissingAsset
 from agent_envs.imports import class_of
 from credit import Turns
-from trainer import episodes, metrics
-from trainer.actor import Task
-from trainer.batch import make_rows
 from trainer.build import evaluate_model, load_policy, make_method, make_rollouts
-from trainer.environments import Env, PromptOptions
-from trainer.failures import Failure, LimitError, check_limit, divided
+from trainer.learn.batch import make_rows
+from trainer.learn.sft import attempt
+from trainer.learn.update import Update
 from trainer.methods import Experience
-from trainer.raised import RaisedError, guarded
+from trainer.play import records as episodes
+from trainer.play.actor import Task
+from trainer.play.environments import Env, PromptOptions
+from trainer.play.failures import Failure, LimitError, check_limit, divided
+from trainer.play.raised import RaisedError, guarded
+from trainer.play.rollout import Rollouts, Start
 from trainer.recipes import RecipeError
-from trainer.rollout import Rollouts, Start
-from trainer.sft import attempt
-from trainer.stopping import Stopped, handled
+from trainer.run import metrics
+from trainer.run.stopping import Stopped, handled
 from trainer.train import train
-from trainer.update import Update
 
 from .conftest import METHODS, Script, Words, figures, learner, own_sampler, quiet, same, short
 
@@ -613,7 +614,10 @@ def test_every_method_takes_steps_with_smaller_groups(  # noqa: PLR0917
     method, context, corridor, tiny_folder, tmp_path, monkeypatch
 ):
     """Every ninth call of an environment raises."""
-    own = {"mgr": [], "vine": ["credit.name=vine", "sampling.decode=free"]}
+    own = {
+        "mgr": [],
+        "vine": ["credit.name=agent_envs_lab.truth.vine:Vine", "sampling.decode=free"],
+    }
     options = own.get(method) or METHODS.get(method, ["sampling.redraws=2"])
     if method == "vine" and context == "turn":
         pytest.skip("one context is enough")

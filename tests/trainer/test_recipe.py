@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from agent_envs.experts import experts_of
 from agent_envs.imports import takes
-from trainer import environments, recipe, recipes
+from trainer import recipe, recipes
 from trainer.build import make_method
-from trainer.environments import make_env
+from trainer.play import environments
+from trainer.play.environments import make_env
 from trainer.recipes import RecipeError
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from hashlib import blake2b
 from typing import TYPE_CHECKING, ClassVar
 
@@ -11,7 +12,7 @@ from agent_envs.appworld.mini import MiniWorld
 from agent_envs.appworld.people import TRAIN_SEEDS
 from agent_envs.appworld.prompt import TEMPLATE
 from agent_envs.appworld.remote import HttpWorld
-from agent_envs.appworld.replies import invalid_reason, read
+from agent_envs.appworld.sandbox import SANDBOXES
 from agent_envs.contract import AgentEnv, Turn
 from agent_envs.panels import Panel, one_of, source_of
 from agent_envs.spaces import OBSERVATION_LENGTH
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
-    from agent_envs.appworld.world import Judged, World
+    from agent_envs.appworld.session import Verdict
 
 BACKENDS = ("mini", "http")
 REWARDS = ("success", "fraction", "penalty")
@@ -38,6 +39,25 @@ apis.supervisor.complete_task(answer=...) ends the task."""
 _NO_BLOCK = (
     "No code available to execute. Write what is to be run in a block that begins with ```python "
     "and ends with ```."
+)
+
+MARKS = (
+    "Execution failed",
+    "Traceback:",
+    "SyntaxError",
+    "Exception",
+    "Error:",
+    "Maximum number of executions",
+    "timed out after",
+    "No code available to execute",
+)
+"""Feedback that contains one of these makes a turn invalid."""
+_BLOCK = re.compile(r"```python[ \t]*\r?\n(.*?)```", re.DOTALL)
+_REASONS = (
+    ("format", re.compile("No code available to execute")),
+    ("timeout", re.compile("timed out after|Maximum number of executions")),
+    ("unknown", re.compile("No app named|No API named")),
+    ("refused", re.compile(r"Response status code is 4\d\d")),
 )
 
 
@@ -60,7 +80,7 @@ class AppWorld(AgentEnv):
         wrap the environment in `ParseReply`.
 
     Validity:
-        A turn is invalid if its feedback contains one of `replies.MARKS` (a failure), or if the
+        A turn is invalid if its feedback contains one of `env.MARKS` (a failure), or if the
         reply has no block, no call of `apis.` in it, or an unclosed `<think>` of more than
         `max_thinking` characters. "format" for the reply, "unknown" for an app or API that does
         not exist, "refused" for a call that an API refuses, "timeout", else "error". Code that ran
@@ -130,7 +150,6 @@ class AppWorld(AgentEnv):
     """
 
     experts: ClassVar[str] = "agent_envs.appworld.experts"
-    audits: ClassVar[str] = "agent_envs.appworld.audits"
     reply_form: ClassVar[str] = "<think>{thought}</think>\n```python\n{action}\n```"
     action_length: ClassVar[int] = OBSERVATION_LENGTH
     template = TEMPLATE
@@ -155,24 +174,27 @@ class AppWorld(AgentEnv):
         one_of("backend", backend, BACKENDS)
         one_of("reward", reward, REWARDS)
         one_of("progress", progress, PROGRESS)
+        one_of("sandbox", sandbox, SANDBOXES)
+        if timeout <= 0:
+            raise ValueError(f"timeout, in seconds, must be above 0, got {timeout}")
         if backend == "http" and train_seeds != TRAIN_SEEDS:
             raise ValueError(
                 f"train_seeds={train_seeds} is for backend='mini'; the benchmark's tasks are given"
             )
-        self.world: World
+        self.world: MiniWorld | HttpWorld
         if backend == "mini":
             source = "embedded"
             self.world = MiniWorld(
                 timeout=timeout,
                 sandbox=sandbox,
                 train_seeds=train_seeds,
-                max_executions=max(1, max_turns),  # not fewer: the turns left are not state
+                max_executions=max_turns,  # not fewer: the turns left are not state
             )
         else:
             self.world = remote = HttpWorld(server, data=data, timeout=timeout)
             source = source_of("appworld", remote.root)
         self.waits = backend == "http" and "{port}" in server  # an address has one world
-        panel = Panel(split, _kept(self.world.task_ids(split), families), source)
+        panel = Panel(split, _select_families(self.world.list_tasks(split), families), source)
         super().__init__(panel, max_turns=max_turns, render_mode=render_mode)
         self.reward, self.progress, self.max_thinking = reward, progress, max_thinking
         self.graded = reward != "success"
@@ -181,79 +203,114 @@ class AppWorld(AgentEnv):
         """The request."""
         opened = self.world.open(task_id)
         self._opened = opened
-        self._judged = self.world.evaluate()
-        self._given = frozenset(self._judged.passes)
+        self._verdict = self.world.evaluate()
+        self._given = frozenset(self._verdict.passes)
         who = " ".join(opened.supervisor[key] for key in ("first_name", "last_name", "email"))
         text = OPENING.format(who=who, now=opened.datetime, instruction=opened.instruction)
-        return opened.instruction, self._turn(text, "")
+        return opened.instruction, self._make_turn(text, "")
 
     def reject(self, reason: str, notice: str) -> Turn:
         """A turn without an execution."""
-        return self._turn(notice, "", reason)
+        return self._make_turn(notice, "", reason)
 
     def act(self, action: str) -> Turn:
         """Run the code of a reply."""
-        code, neat = read(action, self.max_thinking)
+        code, neat = read_reply(action, self.max_thinking)
         if not code:
-            return self._turn(_NO_BLOCK, "", "format")
+            return self._make_turn(_NO_BLOCK, "", "format")
         feedback = self.world.execute(code)
-        return self._turn(feedback, code, invalid_reason(feedback) or ("" if neat else "format"))
+        return self._make_turn(
+            feedback, code, classify_feedback(feedback) or ("" if neat else "format")
+        )
 
     def close(self) -> None:
         """End the interpreter, or release the server."""
         self.world.close()
 
-    def _turn(self, observation: str, code: str, invalid: str = "") -> Turn:
-        lost = bool(code) and self.world.lost()
-        ended = lost or (bool(code) and self.world.completed())
+    def _make_turn(self, observation: str, code: str, invalid: str = "") -> Turn:
+        lost = bool(code) and self.world.is_lost()
+        ended = lost or (bool(code) and self.world.is_completed())
         last = ended or (bool(code or invalid) and self.turn + 1 >= self.max_turns)
         if last or (code and self.progress == "tests"):
-            self._judged = self.world.evaluate()
-        judged = self._judged
-        success = ended and not judged.failures  # of which one is that the task was not completed
+            self._verdict = self.world.evaluate()
+        verdict = self._verdict
+        success = ended and not verdict.failures  # of which one is that the task was not completed
         return Turn(
             observation[:OBSERVATION_LENGTH],
             valid=not invalid,
             invalid_reason=invalid,
-            progress=self._progress(judged, success),
-            anchor=self._anchor(),
-            reward=self._paid(judged, success, last=last, invalid=bool(invalid)),
+            progress=self._measure_progress(verdict, success),
+            anchor=self._make_anchor(),
+            reward=self._pay(verdict, success, last=last, invalid=bool(invalid)),
             success=success,
             failure=ended and not success,
             extra={
                 "action": code,
                 "supervisor": dict(self._opened.supervisor),
                 "datetime": self._opened.datetime,
-                "tests": len(judged.passes) + len(judged.failures),
-                "tests_passed": len(judged.passes),
-                "failures": list(judged.failures) if last else [],
-                "harm": list(self.world.harm()) if code else [],
+                "tests": len(verdict.passes) + len(verdict.failures),
+                "tests_passed": len(verdict.passes),
+                "failures": list(verdict.failures) if last else [],
+                "harm": list(self.world.harm) if code else [],
             },
         )
 
-    def _progress(self, judged: Judged, success: bool) -> float:
+    def _measure_progress(self, verdict: Verdict, success: bool) -> float:
         if success or self.progress == "none":
             return float(success)
-        done = sum(name not in self._given for name in judged.passes)
-        open_ones = sum(name not in self._given for name in judged.failures)
+        done = sum(name not in self._given for name in verdict.passes)
+        open_ones = sum(name not in self._given for name in verdict.failures)
         return done / (done + open_ones) if done else 0.0
 
-    def _anchor(self) -> str:
-        facts = repr((self.task_id, self.world.digest()))
+    def _make_anchor(self) -> str:
+        facts = repr((self.task_id, self.world.digest))
         return blake2b(facts.encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
 
-    def _paid(self, judged: Judged, success: bool, *, last: bool, invalid: bool) -> float:
+    def _pay(self, verdict: Verdict, success: bool, *, last: bool, invalid: bool) -> float:
         if self.reward == "fraction":
-            tests = len(judged.passes) + len(judged.failures)
-            return len(judged.passes) / tests if last and tests else 0.0
+            tests = len(verdict.passes) + len(verdict.failures)
+            return len(verdict.passes) / tests if last and tests else 0.0
         penalty = PENALTY if self.reward == "penalty" and invalid else 0.0
         return float(success) - penalty
 
 
-def _kept(ids: tuple[str, ...], families: Sequence[str] | None) -> tuple[str, ...]:
-    """The tasks of some families."""
+def _select_families(ids: tuple[str, ...], families: Sequence[str] | None) -> tuple[str, ...]:
+    """The tasks of these families; all for None."""
     if families is None:
         return ids
     for name in families:
         one_of("family", name, tuple(FAMILIES))
     return tuple(task_id for task_id in ids if tasks.family_of(task_id) in families)
+
+
+def read_reply(reply: str, max_thinking: int) -> tuple[str, bool]:
+    """The code of a reply, "" if there is none, and whether the reply has the right form.
+
+    The code is the first ```python block outside of closed thoughts. The form is right with a block
+    that calls `apis.`, and without an unclosed `<think>` of more than `max_thinking` characters.
+    """
+    said = _cut_thoughts(reply)
+    block = _BLOCK.search(said)
+    code = block[1].strip("\n") if block else ""
+    _, opened, endless = said.partition("<think>")
+    rambling = bool(opened) and len(endless) > max_thinking
+    return code, "apis." in code and not rambling
+
+
+def _cut_thoughts(reply: str) -> str:
+    """A reply without its closed thoughts, in linear time for any number of openings."""
+    *before, rest = reply.split("</think>")
+    parts = (part.partition("<think>") for part in before)
+    return "".join(text + ("" if opened else "</think>") for text, opened, _ in parts) + rest
+
+
+def classify_feedback(feedback: str) -> str:
+    """The `info["invalid_reason"]` of feedback; "" if the turn is valid."""
+    if not any(mark in feedback for mark in MARKS):
+        return ""
+    failure = (
+        feedback[feedback.rfind("Execution failed") :]
+        if "Execution failed" in feedback
+        else feedback
+    )
+    return next((reason for reason, sign in _REASONS if sign.search(failure)), "error")

@@ -34,7 +34,7 @@ class Explorer:
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         self._env = playing(env, AppWorld)
-        self._code = solution(self._env.goal)
+        self._code = solve(self._env.goal)
 
     def act(self) -> str:
         """The code of the next reply; it is not executed."""
@@ -53,32 +53,36 @@ class Explorer:
         return left
 
 
-def solution(request: str) -> tuple[str, ...]:
+def solve(request: str) -> tuple[str, ...]:
     """The code of each turn for a request.
 
     Raises:
         ValueError: no family has a request with this wording.
     """
-    for wording, family, plan in _wordings():
+    for wording, family, plan in _list_wordings():
         if found := wording.fullmatch(request):
             given = {name: type(plan.given[name])(text) for name, text in found.groupdict().items()}
-            return family.solution(replace(plan, given=given))
+            return family.write_solution(replace(plan, given=given))
     raise ValueError(
         f"the Explorer of AppWorld only reads requests of backend='mini', got {request!r:.200}"
     )
 
 
 @cache
-def _wordings() -> list[tuple[re.Pattern[str], Family, Plan]]:
+def _list_wordings() -> list[tuple[re.Pattern[str], Family, Plan]]:
     """Every wording of a request, with its family and a plan of that family for another person.
 
     All plans of a family have the same wordings and code.
     """
     plans = [(family, family.plan(Draft(Random(0), 0))) for family in FAMILIES.values()]
-    return [(_pattern(text), family, plan) for family, plan in plans for text in plan.requests]
+    return [
+        (_make_pattern(text), family, plan)
+        for family, plan in plans
+        for text in family.texts.requests
+    ]
 
 
-def _pattern(wording: str) -> re.Pattern[str]:
+def _make_pattern(wording: str) -> re.Pattern[str]:
     """The pattern of a wording with {names}; each name becomes a group."""
     pattern, known = "", set[str]()
     for text, name, _, _ in Formatter().parse(wording):

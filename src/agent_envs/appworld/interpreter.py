@@ -3,24 +3,32 @@
 The journal has each piece of code with the replies to its calls. A copy, a pickle, or an
 interpreter whose process ended, runs these pieces again with the recorded replies before it
 continues. So variables are restored, and the world gets no call twice.
+
+The process is not trusted. It is stopped between turns. An answer counts only if it returns the
+token of the question, which did not exist before; bytes that are there when none are due end it.
 """
 
 from __future__ import annotations
 
 import os
+import secrets
 import time
+import weakref
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from agent_envs.appworld.process import EndedError, NonsenseError, Process
-from agent_envs.appworld.sandbox import SandboxError, warden
+from agent_envs.appworld.guest.ends import End
+from agent_envs.appworld.guest.wire import TOKEN, parse, receive, send
+from agent_envs.appworld.sandbox import SandboxError, Warden, start_warden
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable
 
     Reply = dict[str, Any]
     Answer = Callable[[str, str, dict[str, Any]], Reply]
 
+Value = TypeVar("Value")
 NO_CODE = "No code available to execute."
 TIMED_OUT = (
     "Execution failed. Traceback:\nException: Execution timed out after {:g} seconds.\n"
@@ -34,10 +42,25 @@ LOST = (
     "Execution failed. Traceback:\nException: The interpreter ended before, and earlier code could "
     "not be run again ({}).\nThe task has failed."
 )
-_TRIES = 2
+TOO_LONG = 'Response status code is 413:\n{"message": "The response is too long; ask for less."}'
+_MALFORMED = "it sent what is no call"
+_NOT_DUE = "it sent a message that was not asked for"
+_STARTING = 60.0  # seconds that a process may take to start
 _AGAIN = 5  # earlier code may take this many times its time limit when it runs again,
 _GRACE = 10.0  # and these seconds: the machine may be busier than before
 _KEY = 32  # characters of a key; the interpreter is not trusted to send one
+
+
+class EndedError(Exception):
+    """The process ended or sent nonsense; the message has the reason.
+
+    Attributes:
+        outside: Whether a signal from outside ended it, which is the machine's fault.
+    """
+
+    def __init__(self, reason: End | str) -> None:
+        super().__init__(str(reason))
+        self.outside = isinstance(reason, End) and reason.outside
 
 
 class _LostError(Exception):
@@ -45,7 +68,7 @@ class _LostError(Exception):
 
 
 class _Result(NamedTuple):
-    """What the process tells at the end of a piece of code; nothing of this is to be trusted.
+    """What the process sends at the end of a piece of code; nothing of this is to be trusted.
 
     Attributes:
         output: The text that it printed, and its failure.
@@ -65,7 +88,7 @@ class Interpreter:
         now: the time of its clocks, in ISO form.
         seed: seed of its random numbers.
         timeout: time limit of one piece of code in seconds, including its calls.
-        sandbox: see `sandbox.warden`.
+        sandbox: see `sandbox.start_warden`.
 
     Attributes:
         journal: The pieces of code that ran, each with the replies to its calls.
@@ -97,31 +120,19 @@ class Interpreter:
         if not code.strip():
             return NO_CODE
         replies: list[Reply] = []
-        for tried in range(1, _TRIES + 1):
-            try:
-                result = self._run(code, answer, replies)
-            except (EndedError, NonsenseError, _LostError, TimeoutError) as error:
-                self.close()
-                if isinstance(error, EndedError) and error.outside and tried < _TRIES:
-                    continue
-                return self._failed(error)
-            except BaseException:
-                self.close()
-                raise
-            self.journal.append((code, replies))
-            self._meddled |= result.meddles
-            self.key = self._key(code, replies, result)
-            return result.output
-        raise AssertionError("unreachable")
-
-    def _failed(self, error: Exception) -> str:
-        """The output of code that ended its process, in one of the ways."""
-        if isinstance(error, TimeoutError):
+        try:
+            result = self._try_twice(lambda: self._run(code, answer, replies))
+        except TimeoutError:
             return TIMED_OUT.format(self.timeout)
-        if isinstance(error, _LostError):
+        except EndedError as error:
+            return DIED.format(error)
+        except _LostError as error:
             self.lost = True
             return LOST.format(error)
-        return DIED.format(error)
+        self.journal.append((code, replies))
+        self._meddled |= result.meddles
+        self.key = self._make_key(code, replies, result)
+        return result.output
 
     def close(self) -> None:
         """End the process; the next `execute` starts another with the same state."""
@@ -129,7 +140,19 @@ class Interpreter:
             self._process.end()
         self._process = None
 
-    def _key(self, code: str, replies: list[Reply], result: _Result) -> str:
+    def _try_twice(self, work: Callable[[], Value]) -> Value:
+        """Do some work, again if a signal from outside ended the process; failures end it."""
+        again = False
+        while True:
+            try:
+                return work()
+            except BaseException as error:
+                self.close()
+                if again or not (isinstance(error, EndedError) and error.outside):
+                    raise
+                again = True
+
+    def _make_key(self, code: str, replies: list[Reply], result: _Result) -> str:
         """The key after an execution: that of the variables.
 
         If they cannot be read, or code might have changed the process that reads them, it is made
@@ -141,30 +164,24 @@ class Interpreter:
         return blake2b(text, digest_size=16).hexdigest()
 
     def _run(self, code: str, answer: Answer, replies: list[Reply]) -> _Result:
-        if self._process is None or self._process.owner != os.getpid():
-            self._process = self._rebuilt()
-        return self._converse(self._process, code, answer, replies)
-
-    def _rebuilt(self) -> Process:
-        """A new process in which all code so far has run."""
-        for tried in range(1, _TRIES + 1):
-            process = self._new()
+        process = self._process
+        if process is None or process.owner != os.getpid():
             try:
-                for code, replies in self.journal:
-                    self._converse(process, code, _nothing_new, list(replies), again=True)
-            except (EndedError, NonsenseError, _LostError, TimeoutError) as error:
-                process.end()
-                if isinstance(error, EndedError) and error.outside and tried < _TRIES:
-                    continue
+                process = self._try_twice(self._rebuild)
+            except (EndedError, TimeoutError) as error:
                 raise _LostError(str(error) or type(error).__name__) from error
-            return process
-        raise AssertionError("unreachable")
+        return self._converse(process, code, answer, replies)
 
-    def _new(self) -> Process:
+    def _rebuild(self) -> Process:
+        """A new process in which all code so far has run."""
         try:
-            return Process(warden(self.sandbox), self.opening)
+            process = Process(start_warden(self.sandbox), self.opening)
         except SandboxError:  # once more; with another warden if this one has ended
-            return Process(warden(self.sandbox), self.opening)
+            process = Process(start_warden(self.sandbox), self.opening)
+        self._process = process
+        for code, replies in self.journal:
+            self._converse(process, code, _refuse_call, list(replies), again=True)
+        return process
 
     def _converse(
         self,
@@ -181,30 +198,30 @@ class Interpreter:
         """
         limit = _AGAIN * self.timeout + _GRACE if again else self.timeout
         deadline, done, meddles = time.monotonic() + limit, 0, False
-        told: dict[str, Any] = {"code": code}
+        message: dict[str, Any] = {"code": code}
         process.wake()
         while True:
-            message = _read(process.ask(told, deadline))
-            if isinstance(message, _Result):
+            sent = _read_message(process.ask(message, deadline))
+            if isinstance(sent, _Result):
                 process.rest()
-                return message._replace(meddles=meddles)
-            if message is None:
-                meddles, told = True, {}
+                return sent._replace(meddles=meddles)
+            if sent is None:
+                meddles, message = True, {}
                 continue
             if done == len(replies):
-                replies.append(answer(*message))
-            told = replies[done]
+                replies.append(answer(*sent))
+            message = replies[done]
             done += 1
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_process": None, "journal": list(self.journal)}
 
 
-def _read(message: Any) -> _Result | tuple[str, str, dict[str, Any]] | None:
+def _read_message(message: Any) -> _Result | tuple[str, str, dict[str, Any]] | None:
     """A message of the process: its result, a call, or None if it says that the code meddles.
 
     Raises:
-        NonsenseError: It is none of these.
+        EndedError: It is none of these.
     """
     try:
         if "output" in message:
@@ -216,8 +233,106 @@ def _read(message: Any) -> _Result | tuple[str, str, dict[str, Any]] | None:
         app, api, given = message["call"]
         return str(app), str(api), dict(given)
     except (KeyError, TypeError, ValueError) as error:
-        raise NonsenseError from error
+        raise EndedError(_MALFORMED) from error
 
 
-def _nothing_new(app: str, api: str, _: dict[str, Any]) -> Reply:
-    raise _LostError(f"it now calls apis.{app}.{api}")
+def _refuse_call(app: str, api: str, _: dict[str, Any]) -> Reply:
+    raise EndedError(f"it now calls apis.{app}.{api}")
+
+
+class Process:
+    """A running interpreter; it ends with this object at the latest.
+
+    Args:
+        by: the warden that forks it.
+        opening: its time and seed.
+
+    Attributes:
+        owner: The process that started it; forks of that must not use it.
+
+    Raises:
+        SandboxError: It does not start.
+    """
+
+    def __init__(self, by: Warden, opening: dict[str, str]) -> None:
+        self._warden, self.owner = by, os.getpid()
+        self._rests, self._end = False, End(0)
+        self.channel, self.number = by.start(opening)
+        self._finalizer = weakref.finalize(self, _forget, self.owner, by, self.channel, self.number)
+        try:
+            answer = self._receive_answer(bytes(TOKEN), time.monotonic() + _STARTING)
+        except (EndedError, TimeoutError) as error:
+            self.end()
+            raise SandboxError(
+                f"an interpreter ended as it started, before any code ran ({error})"
+            ) from error
+        if "refused" in answer:
+            self.end()
+            raise SandboxError(
+                f"this machine refused an interpreter its limits: {answer['refused']}"
+            )
+
+    def ask(self, message: dict[str, Any], deadline: float) -> Any:
+        """Send a message: its answer, before a time on the monotonic clock.
+
+        Raises:
+            EndedError: It ended, or sent something else.
+            TimeoutError: It is late.
+        """
+        token = secrets.token_bytes(TOKEN)
+        try:
+            try:
+                send(self.channel, message, token, deadline)
+            except ValueError:
+                send(self.channel, {"error": TOO_LONG}, token, deadline)
+        except ConnectionError as error:
+            raise EndedError(self.end()) from error
+        return self._receive_answer(token, deadline)
+
+    def _receive_answer(self, token: bytes, deadline: float) -> Any:
+        try:
+            returned, body = receive(self.channel, deadline)
+            if returned != token:
+                raise EndedError(_NOT_DUE)
+            return parse(body)
+        except ValueError as error:
+            raise EndedError(_MALFORMED) from error
+        except EOFError as error:
+            raise EndedError(self.end()) from error
+
+    def wake(self) -> None:
+        """Let it run, if it rests; if it ended, `ask` raises."""
+        if self._rests:
+            self._warden.wake(self.number)
+            self._rests = False
+
+    def rest(self) -> None:
+        """Stop it until `wake`.
+
+        Raises:
+            EndedError: It ended after its last answer, or sent more.
+        """
+        if not self._warden.rest(self.number):
+            raise EndedError(self.end())
+        self._rests = True
+        self.channel.settimeout(0)
+        try:
+            self.channel.recv(1)  # also the end of the connection: the process is there
+        except BlockingIOError:
+            return
+        except ConnectionError:
+            pass
+        raise EndedError(_NOT_DUE)
+
+    def end(self) -> End:
+        """End it: how it ended, also if it had already ended."""
+        if self._finalizer.detach() is not None:  # once: its number can become another's
+            self._end = self._warden.end(self.number)
+            self.channel.close()
+        return self._end
+
+
+def _forget(owner: int, by: Warden, channel: socket.socket, number: int) -> None:
+    channel.close()
+    if owner == os.getpid():  # not a fork's copy of the object
+        by.forget(number)

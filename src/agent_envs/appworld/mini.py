@@ -7,30 +7,31 @@ from typing import TYPE_CHECKING
 
 from agent_envs.appworld import tasks
 from agent_envs.appworld.apps import APPS
-from agent_envs.appworld.families.plan import verdict, wanted_effects
+from agent_envs.appworld.families.plan import judge, list_effects
 from agent_envs.appworld.interpreter import Interpreter
 from agent_envs.appworld.people import TRAIN_SEEDS
-from agent_envs.appworld.sandbox import SANDBOXES
-from agent_envs.appworld.session import Session
-from agent_envs.appworld.world import MAXIMUM, Judged, Opened
-from agent_envs.panels import one_of
+from agent_envs.appworld.session import Opened, Session, Verdict
 
 if TYPE_CHECKING:
-    from agent_envs.appworld.ledger import Effect
+    from agent_envs.appworld.session import Effect
+
+MAXIMUM = "Execution failed. Traceback:\nException: Maximum number of executions ({}) reached."
 
 
 class MiniWorld:
-    """The small world of this package.
+    """The small world of this package, one task at a time.
+
+    A copy or a pickle continues like the original, with its own interpreter.
 
     Args:
         timeout: Time limit of one execution in seconds.
         max_executions: Most executions of a task.
         sandbox: "strict" or "best-effort", see `sandbox.warden`.
         train_seeds: Number of tasks of each family in the split "train".
-
-    Raises:
-        ValueError: An unknown sandbox, or a time or number out of range.
     """
+
+    _session: Session
+    _interpreter: Interpreter
 
     def __init__(
         self,
@@ -40,30 +41,23 @@ class MiniWorld:
         sandbox: str = "strict",
         train_seeds: int = TRAIN_SEEDS,
     ) -> None:
-        one_of("sandbox", sandbox, SANDBOXES)
-        if timeout <= 0 or max_executions < 1:
-            raise ValueError(
-                "timeout must be above 0 and max_executions at least 1, got "
-                f"{timeout} and {max_executions}"
-            )
         self.timeout, self.max_executions, self.sandbox = timeout, max_executions, sandbox
         self.train_seeds = train_seeds
         self.task_id = ""
         self._executed = 0
         self._harmed = 0
         self._lost: list[Effect] = []
-        self._interpreter: Interpreter | None = None
 
-    def task_ids(self, split: str) -> tuple[str, ...]:
+    def list_tasks(self, split: str) -> tuple[str, ...]:
         """The ids of "train", "train_easy", "val", "test", "test_unseen" or "all"."""
-        return tasks.task_ids(split, self.train_seeds)
+        return tasks.list_tasks(split, self.train_seeds)
 
     def open(self, task_id: str) -> Opened:
         """Start a task; its interpreter starts with the first execution."""
         self.close()
-        task = tasks.task(task_id)
+        task = tasks.make_task(task_id)
         self.task_id, self._executed, self._harmed, self._lost = task_id, 0, 0, []
-        self._session = Session(task.household, task.instruction, APPS, wanted_effects(task.plan))
+        self._session = Session(task.household, task.instruction, APPS, list_effects(task.plan))
         self._interpreter = Interpreter(
             task.household.now,
             "agent",  # the same seed in every task, so that it reveals nothing
@@ -77,10 +71,7 @@ class MiniWorld:
 
         Raises:
             SandboxError: No interpreter can be started on this machine.
-            RuntimeError: No task is open.
         """
-        if self._interpreter is None:
-            raise RuntimeError("no task is open: call open(task_id) first")
         self._session.begin()
         self._harmed, self._lost = len(self._session.ledger.unasked), self._session.lost
         if self._executed >= self.max_executions:
@@ -88,38 +79,39 @@ class MiniWorld:
         self._executed += 1
         return self._interpreter.execute(code, self._session.call)
 
-    def completed(self) -> bool:
+    def is_completed(self) -> bool:
         """Whether `complete_task` was called."""
         return self._session.ended is not None
 
-    def lost(self) -> bool:
+    def is_lost(self) -> bool:
         """Whether the interpreter ended and cannot be restored, through the agent's code."""
-        return self._interpreter is not None and self._interpreter.lost
+        return self._interpreter.lost
 
-    def evaluate(self) -> Judged:
+    def evaluate(self) -> Verdict:
         """The tests of the task: each change, nothing else changed, completed, the answer."""
-        session, plan = self._session, tasks.task(self.task_id).plan
-        told = verdict(plan, session)
-        return Judged(tuple(told.passes), tuple(told.failures))
+        return judge(tasks.make_task(self.task_id).plan, self._session)
 
+    @property
     def harm(self) -> tuple[str, ...]:
         """The irreversible effects of the last execution that were not requested."""
         done = self._session.ledger.unasked[self._harmed :]
         lost = [effect for effect in self._session.lost if effect not in self._lost]
         return tuple(map(str, [*done, *lost]))
 
+    @property
     def digest(self) -> str:
-        """Key of the state, the log-ins, the effects, the end, and the interpreter."""
-        known = "" if self._interpreter is None else self._interpreter.key
+        """Key of state, log-ins, effects, end and interpreter; equal iff later code acts alike."""
+        known = self._interpreter.key
         facts = repr((self._session.key, known)).encode("utf-8", "backslashreplace")
         return blake2b(facts, digest_size=16).hexdigest()
 
+    @property
     def solution(self) -> tuple[str, ...]:
         """Code that solves the task, turn by turn."""
-        task = tasks.task(self.task_id)
-        return task.family.solution(task.plan)
+        task = tasks.make_task(self.task_id)
+        return task.family.write_solution(task.plan)
 
     def close(self) -> None:
         """End the interpreter; the next execution restores it."""
-        if self._interpreter is not None:
+        if self.task_id:
             self._interpreter.close()

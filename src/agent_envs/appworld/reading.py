@@ -17,7 +17,7 @@ from itertools import dropwhile
 from typing import Any, NamedTuple
 
 
-def _listed(words: str) -> frozenset[str]:
+def split_words(words: str) -> frozenset[str]:
     """The words of a text."""
     return frozenset(words.split())
 
@@ -25,7 +25,7 @@ def _listed(words: str) -> frozenset[str]:
 HALF_A_CENT = 0.005
 LONGEST = 500  # characters of a text that states a number
 _QUOTES = str.maketrans("‘’‚‛“”„‟′″«»‐‑‒–—−", '\'\'\'\'""""\'"""------')
-_PLAIN = _listed(
+_PLAIN = split_words(
     """
     the it it's its is was are were be will that that's this these those them all both
     of in for by to on at from with during over since until
@@ -34,7 +34,7 @@ _PLAIN = _listed(
     """
 )
 """Words of plain statements that do not name a kind of thing."""
-_SUMS = _listed(
+_SUMS = split_words(
     """
     total totals totaling totalling sum sums altogether overall together come comes came
     amounts add adds added equals
@@ -44,7 +44,7 @@ _COPULAS = frozenset({"is", "was", "are", "were"})
 _WHERE = frozenset({"in", "on", "at", "from", "by", "with", "during", "over", "since", "until"})
 _BEHIND = _COPULAS | _WHERE | {"for", "to", "all", "that"}
 """What may come after a number and its unit; a noun there says what the number counts."""
-_UNSAID = _listed(
+_UNSAID = split_words(
     """
     not no nor or either neither about around roughly approximately nearly almost maybe perhaps
     probably possibly more less fewer least most minimum maximum between half double twice without
@@ -53,7 +53,7 @@ _UNSAID = _listed(
     """
 )
 """Words that change the meaning of a statement, also if the request has them."""
-_NAMING = _listed("a an title name song track artist time length")
+_NAMING = split_words("a an title name song track artist time length")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DAY = "someday"  # placeholder for a date of the request
 _MARKED = re.compile(r"(?<![^\W_])(\*{1,3}|_{1,3}|`{1,3})\s*([^*_`]+?)\s*\1(?![^\W_])")
@@ -98,7 +98,7 @@ class Lines(NamedTuple):
         if not isinstance(value, str):
             return False
         found = [_BULLET.sub("", line, count=1) for line in value.splitlines() if line.strip()]
-        return [plain(line) for line in found] == [plain(line) for line in self.lines]
+        return [normalise(line) for line in found] == [normalise(line) for line in self.lines]
 
 
 class TwoDecimals(NamedTuple):
@@ -108,7 +108,7 @@ class TwoDecimals(NamedTuple):
 
     def fits(self, value: Any) -> bool:
         """Whether a value is such a text."""
-        text = plain(value) if isinstance(value, str) else ""
+        text = normalise(value) if isinstance(value, str) else ""
         if not _TWO_DECIMALS.fullmatch(text):
             return False
         return abs(float(text.replace(",", "")) - self.number) < HALF_A_CENT
@@ -137,7 +137,7 @@ class Measure(NamedTuple):
         return rf"(?:({first})\s*)?({_DIGITS})(?:\s*({units})(?![a-z]))?"
 
 
-def _units(**sizes: float) -> dict[str, float]:
+def _map_units(**sizes: float) -> dict[str, float]:
     return {word: size for kind, size in sizes.items() for word in _WORDS[kind].split()}
 
 
@@ -147,17 +147,17 @@ _WORDS = {
     "money": "dollars dollar euros euro pounds usd eur gbp bucks $ € £",
     "cents": "cents cent",
 }
-_CURRENCIES = _listed("usd eur gbp $ € £")
+_CURRENCIES = split_words("usd eur gbp $ € £")
 MINUTES = Measure(
-    _units(minutes=1.0, hours=60.0),
-    _listed("time length lengths duration spend spent take takes took last lasts"),
-    _listed("meeting meetings appointment appointments event events"),
+    _map_units(minutes=1.0, hours=60.0),
+    split_words("time length lengths duration spend spent take takes took last lasts"),
+    split_words("meeting meetings appointment appointments event events"),
     clock=True,
 )
 MONEY = Measure(
-    _units(money=1.0, cents=0.01),
-    _listed("money amount spend spent pay paid send sent give gave cost costs"),
-    _listed("payment payments transaction transactions transfer transfers"),
+    _map_units(money=1.0, cents=0.01),
+    split_words("money amount spend spent pay paid send sent give gave cost costs"),
+    split_words("payment payments transaction transactions transfer transfers"),
 )
 
 
@@ -178,7 +178,7 @@ class Quantity(NamedTuple):
             return False
         if isinstance(value, (int, float)):
             return abs(value - self.number) < HALF_A_CENT
-        said = quantity(value, self.measure, self.asked) if isinstance(value, str) else None
+        said = read_quantity(value, self.measure, self.asked) if isinstance(value, str) else None
         return said is not None and abs(said - self.number) < HALF_A_CENT
 
 
@@ -197,20 +197,20 @@ class Title(NamedTuple):
         """Whether a value is a text with this title."""
         if not isinstance(value, str) or "?" in value:
             return False
-        said = _words(value)
-        title, artist = _words(self.title), _words(self.artist)
-        place = _place(title, said)
+        said = _find_words(value)
+        title, artist = _find_words(self.title), _find_words(self.artist)
+        place = _find_place(title, said)
         if place is None or said[:place][-1:] == ["by"]:  # taken for the artist
             return False
         said[place : place + len(title)] = []
-        place = _place(artist, said)
+        place = _find_place(artist, said)
         if place is not None:
             said[place : place + len(artist)] = []
-        asked = {*_words(self.asked)} - _UNSAID
+        asked = {*_find_words(self.asked)} - _UNSAID
         return set(said) <= _PLAIN | _NAMING | asked
 
 
-def same(value: Any, wanted: Any) -> bool:
+def is_same(value: Any, wanted: Any) -> bool:
     """Whether a value is the wanted one."""
     if isinstance(wanted, (Lines, TwoDecimals, Quantity, Title)):
         return wanted.fits(value)
@@ -218,18 +218,20 @@ def same(value: Any, wanted: Any) -> bool:
         return (
             isinstance(value, (list, tuple))
             and len(value) == len(wanted)
-            and set(map(_key, value)) == set(map(_key, wanted))
+            and set(map(_normalise_value, value)) == set(map(_normalise_value, wanted))
         )
     if isinstance(wanted, (list, tuple)):
-        return isinstance(value, (list, tuple)) and [*map(_key, value)] == [*map(_key, wanted)]
+        return isinstance(value, (list, tuple)) and [*map(_normalise_value, value)] == [
+            *map(_normalise_value, wanted)
+        ]
     if isinstance(wanted, str):
-        return isinstance(value, str) and plain(value) == plain(wanted)
+        return isinstance(value, str) and normalise(value) == normalise(wanted)
     if isinstance(wanted, bool) or isinstance(value, (bool, str)) or None in (value, wanted):
         return value is wanted
     return bool(abs(value - wanted) < HALF_A_CENT)
 
 
-def plain(text: str) -> str:
+def normalise(text: str) -> str:
     """A text normalised in case, spacing and quotes, without a final full stop."""
     text = unicodedata.normalize("NFKC", text).translate(_QUOTES).casefold()
     text = " ".join(text.split())
@@ -239,7 +241,7 @@ def plain(text: str) -> str:
     return text
 
 
-def quantity(text: str, measure: Measure, asked: str = "") -> float | None:
+def read_quantity(text: str, measure: Measure, asked: str = "") -> float | None:
     """The number that a text states, in units of size 1; None if it states none or other things.
 
     It may be in digits or words, with units from large to small ("3 h 30 min") or without, alone or
@@ -249,25 +251,27 @@ def quantity(text: str, measure: Measure, asked: str = "") -> float | None:
     """
     if len(text) > LONGEST:
         return None
-    said = _written(text, measure, asked)
+    said = _write_numbers_in_digits(text, measure, asked)
     first = re.search(_BARE + measure.part, said)
     if first is None or re.match("[+-]?0[0-9]", first[2]):
         return None
-    parts = _parts(said, first, measure)
-    before = _phrased(said[: first.start()], measure)
-    after = _phrased(said[parts[-1].end() :], measure)
-    named = {measure.units[word] for word in _words(f"{before} {after}") if word in measure.units}
+    parts = _find_parts(said, first, measure)
+    before = _drop_phrases(said[: first.start()], measure)
+    after = _drop_phrases(said[parts[-1].end() :], measure)
+    named = {
+        measure.units[word] for word in _find_words(f"{before} {after}") if word in measure.units
+    }
     units = [unit for part in parts for unit in (part[1], part[3]) if unit]
     sizes = [measure.units[unit] for unit in units]
-    if not _stated(before, after, measure, asked, sized=bool(sizes or named)):
+    if not _is_of_measure(before, after, measure, asked, sized=bool(sizes or named)):
         return None
     sizes = sizes or [*named] or [1.0]
     if len(sizes) != len(parts) or sizes != sorted({*sizes}, reverse=True) or named - {*sizes}:
         return None
-    return sum(_number(part[2]) * size for part, size in zip(parts, sizes, strict=True))
+    return sum(_parse_number(part[2]) * size for part, size in zip(parts, sizes, strict=True))
 
 
-def _parts(said: str, first: re.Match[str], measure: Measure) -> list[re.Match[str]]:
+def _find_parts(said: str, first: re.Match[str], measure: Measure) -> list[re.Match[str]]:
     """The numbers with units that follow each other, from the first on."""
     parts, pattern = [first], re.compile(measure.part)
     while (joined := _JOINED.match(said, parts[-1].end())) and (
@@ -277,28 +281,28 @@ def _parts(said: str, first: re.Match[str], measure: Measure) -> list[re.Match[s
     return parts
 
 
-def _written(text: str, measure: Measure, asked: str) -> str:
+def _write_numbers_in_digits(text: str, measure: Measure, asked: str) -> str:
     """A text with numbers in digits, without markup and dates of the request."""
-    said = plain(text)
+    said = normalise(text)
     while said != (bare := _MARKED.sub(r"\2", said)):
         said = bare
-    said = plain(said)
+    said = normalise(said)
     for day in _DATE.findall(asked):
         said = said.replace(day, _DAY)
-    said = _RUN.sub(_in_digits, _POINT.sub(_decimals, said))
+    said = _RUN.sub(_write_digits, _POINT.sub(_write_decimals, said))
     for clock in _CLOCKS if measure.clock else ():
         said = clock.sub(r"\1 h \2 min", said)
     return said
 
 
-def _phrased(said: str, measure: Measure) -> str:
+def _drop_phrases(said: str, measure: Measure) -> str:
     """A part of a statement, without words that are allowed only in certain phrases."""
     measured = measure.says | measure.units.keys()
     said = _COUNTING.sub(lambda found: "" if found[1] in measured else found[0], said)
     return _ARTICLE.sub("", _ADDING.sub("comes to", _BETWEEN.sub(_DAY, said)))
 
 
-def _stated(before: str, after: str, measure: Measure, asked: str, *, sized: bool) -> bool:
+def _is_of_measure(before: str, after: str, measure: Measure, asked: str, *, sized: bool) -> bool:
     """Whether a number between these texts is of the measure; `sized`: it has a unit."""
     if not (_SAID.fullmatch(before) and _SAID.fullmatch(after)):
         return False
@@ -306,22 +310,22 @@ def _stated(before: str, after: str, measure: Measure, asked: str, *, sized: boo
         return False
     if after.rstrip().endswith((",", ":", ";", "=", "(")):
         return False
-    request = {*_words(asked)} - _UNSAID
-    names = {word for name in re.findall('"([^"]*)"', asked) for word in _words(name)}
+    request = {*_find_words(asked)} - _UNSAID
+    names = {word for name in re.findall('"([^"]*)"', asked) for word in _find_words(name)}
     plain_words = _PLAIN | _SUMS | measure.says | measure.units.keys()
-    front, behind = _words(before), _words(after)
+    front, behind = _find_words(before), _find_words(after)
     if not {*front, *behind} <= plain_words | measure.things | request:
         return False
     kinds = (measure.things | request) - plain_words - names
     subject = front + (behind if _COPULAS & {*behind[:1]} else [])
     return (
-        _ends_well(front, before, measure, sized=sized)
-        and _goes_on_well(behind, measure, sized=sized)
-        and (sized or not _counts(subject, kinds, measure))
+        _leads_to_number(front, before, measure, sized=sized)
+        and _continues_number(behind, measure, sized=sized)
+        and (sized or not _counts_things(subject, kinds, measure))
     )
 
 
-def _ends_well(front: list[str], before: str, measure: Measure, *, sized: bool) -> bool:
+def _leads_to_number(front: list[str], before: str, measure: Measure, *, sized: bool) -> bool:
     """Whether the words before a number lead to it, so that it is not a place or a time."""
     if not front or before.rstrip(" \"'")[-1:] in {":", "=", ",", ";", "."}:
         return True
@@ -330,7 +334,7 @@ def _ends_well(front: list[str], before: str, measure: Measure, *, sized: bool) 
     return front[-1] not in _WHERE and (front[-1] != "for" or sized)
 
 
-def _goes_on_well(behind: list[str], measure: Measure, *, sized: bool) -> bool:
+def _continues_number(behind: list[str], measure: Measure, *, sized: bool) -> bool:
     """Whether the words after a number and its unit do not name things that it would count."""
     rest = list(dropwhile(_SUMS.__contains__, behind))
     known = _BEHIND | measure.says | measure.units.keys()
@@ -339,7 +343,7 @@ def _goes_on_well(behind: list[str], measure: Measure, *, sized: bool) -> bool:
     return not rest or rest[0] in known or (sized and rest[0] == "of")
 
 
-def _counts(subject: list[str], kinds: frozenset[str], measure: Measure) -> bool:
+def _counts_things(subject: list[str], kinds: frozenset[str], measure: Measure) -> bool:
     """Whether a statement counts things, instead of their measure."""
     if not kinds & {*subject} or measure.says & {*subject}:
         return False
@@ -347,7 +351,7 @@ def _counts(subject: list[str], kinds: frozenset[str], measure: Measure) -> bool
     return not any(word in _SUMS and behind not in kinds for word, behind in followed)
 
 
-def _in_digits(run: re.Match[str]) -> str:
+def _write_digits(run: re.Match[str]) -> str:
     """A number in words as digits; other runs of such words unchanged."""
     words = [word for word in re.split("[ -]", run[0]) if word != "and"]
     total = part = 0
@@ -356,42 +360,42 @@ def _in_digits(run: re.Match[str]) -> str:
             total, part = 1000 * part, 0
         else:
             part = 100 * part if word == "hundred" else part + _VALUES[word]
-    return str(total + part) if spelled(total + part) == " ".join(words) else run[0]
+    return str(total + part) if spell_number(total + part) == " ".join(words) else run[0]
 
 
-def _decimals(point: re.Match[str]) -> str:
+def _write_decimals(point: re.Match[str]) -> str:
     """The digits after a decimal point that are written in words."""
     return "." + "".join(str(_VALUES[word]) for word in re.split("[ -]", point[1]))
 
 
-def spelled(number: int) -> str:
+def spell_number(number: int) -> str:
     """A number from 0 to 999,999 in English words, without "and" and hyphens."""
     for size, name in _SCALES:
         if number >= size:
             many, rest = divmod(number, size)
-            return f"{spelled(many)} {name}" + (f" {spelled(rest)}" if rest else "")
+            return f"{spell_number(many)} {name}" + (f" {spell_number(rest)}" if rest else "")
     if number < len(_SMALL):
         return _SMALL[number]
     return _TENS[number // 10 - 2] + (f" {_SMALL[number % 10]}" if number % 10 else "")
 
 
-def _number(digits: str) -> float:
+def _parse_number(digits: str) -> float:
     """The number of digits with spaces or commas between thousands, or a comma as decimal point."""
     if re.fullmatch(r"[+-]?[0-9]+,[0-9]{2}", digits):
         return float(digits.replace(",", "."))
     return float(re.sub("[ ,]", "", digits))
 
 
-def _words(text: str) -> list[str]:
+def _find_words(text: str) -> list[str]:
     """The words of a text in lower case, with inner apostrophes."""
-    return re.findall(r"[^\W_]+(?:'[^\W_]+)*", plain(text))
+    return re.findall(r"[^\W_]+(?:'[^\W_]+)*", normalise(text))
 
 
-def _place(part: list[str], words: list[str]) -> int | None:
+def _find_place(part: list[str], words: list[str]) -> int | None:
     """The first place at which a run of words begins among others."""
     places = range(len(words) - len(part) + 1)
     return next((at for at in places if words[at : at + len(part)] == part), None)
 
 
-def _key(value: Any) -> Any:
-    return plain(value) if isinstance(value, str) else value
+def _normalise_value(value: Any) -> Any:
+    return normalise(value) if isinstance(value, str) else value

@@ -1,6 +1,8 @@
 """The real benchmark's backend: a client of `appworld serve environment`, a separate process.
 
-The benchmark has its own virtual environment; nothing of it is imported here.
+The benchmark has its own virtual environment; nothing of it is imported here. It serves one world
+per process and its memory grows with each task, so a process of ours is replaced after some tasks,
+and whenever it fails.
 """
 
 from __future__ import annotations
@@ -8,6 +10,15 @@ from __future__ import annotations
 import json
 import math
 import os
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import weakref
 from contextlib import suppress
 from hashlib import blake2b
 from http.client import HTTPConnection, HTTPException
@@ -15,8 +26,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from agent_envs.appworld.servers import TASKS, Elsewhere, Own, Server
-from agent_envs.appworld.world import BackendError, Judged, Opened
+from agent_envs.appworld.session import Opened, Verdict
 from agent_envs.assets import MissingAsset
 from agent_envs.panels import one_of
 
@@ -29,6 +39,30 @@ EASY = frozenset(_EASY.split())
 """Scenarios of `train` that LOOP and MGR train on, those of difficulty 1 and 2 (MGR, app. A.5)."""
 GRACE = 60.0  # seconds that a server may take in addition to the timeout of the code
 _OK, _SERVER_ERROR = 200, 500
+SETUP = """\
+python3.11 -m venv {venv}
+{venv}/bin/pip install appworld
+{venv}/bin/appworld install
+APPWORLD_ROOT={root} {venv}/bin/appworld download data"""
+"""Commands that make the benchmark's own environment and get its data."""
+COMMAND = "{venv}/bin/python -m uvicorn appworld.serve.environment:app --host 127.0.0.1 --port"
+"""The command of its server without the port. `appworld serve` would listen on all addresses."""
+TASKS = 50  # tasks that a process opens before it is replaced
+STARTING = 120.0  # seconds that it may take to listen
+_LAST = 2000  # characters of its log in error messages
+# Runs the command, and ends it when the training process ends for any reason.
+_KEEPER = """
+import os, signal, subprocess, sys, threading
+def watch():
+    sys.stdin.read()
+    os.killpg(0, signal.SIGKILL)
+threading.Thread(target=watch, daemon=True).start()
+sys.exit(subprocess.call(sys.argv[1:], stdin=subprocess.DEVNULL))
+"""
+
+
+class BackendError(RuntimeError):
+    """The machine failed, not the agent: a server ended, hangs, or answers nonsense."""
 
 
 class _FailedError(Exception):
@@ -42,21 +76,19 @@ class HttpWorld:
     is run again before the call is repeated; if that fails, too, BackendError is raised.
 
     Args:
-        server: Its address, or a command with {port} that starts one (`servers.Own`).
+        server: Its address, or a command with {port} that starts one (`OwnServer`).
         data: The folder with `data/datasets/<split>.txt`; "auto" is `$APPWORLD_ROOT`.
         timeout: Time limit of one execution on the server, in seconds.
 
     Raises:
-        ValueError: An invalid address, or a time that is not above 0.
+        ValueError: An invalid address.
         MissingAsset: "auto" without `$APPWORLD_ROOT`.
     """
 
     def __init__(
         self, server: str, *, data: str | os.PathLike[str] = "auto", timeout: float = 100.0
     ) -> None:
-        if timeout <= 0:
-            raise ValueError(f"timeout, in seconds, must be above 0, got {timeout}")
-        elsewhere = None if "{port}" in server else Elsewhere(server)
+        elsewhere = None if "{port}" in server else ExternalServer(server)
         given = os.environ.get("APPWORLD_ROOT") if data == "auto" else data
         if not given:
             raise MissingAsset(
@@ -64,14 +96,14 @@ class HttpWorld:
                 "`agent-envs assets appworld` prints how to get it"
             )
         self.root = Path(given).expanduser().absolute()
-        self.server: Server = elsewhere or Own(server, self.root)
+        self.server = elsewhere or OwnServer(server, self.root)
         self.timeout = timeout
         self.task_id = ""
         self._tasks = 0
         self._opened_on = 0
-        self._told: list[tuple[str, str]] = []
+        self._history: list[tuple[str, str]] = []
 
-    def task_ids(self, split: str) -> tuple[str, ...]:
+    def list_tasks(self, split: str) -> tuple[str, ...]:
         """The ids that the benchmark lists for a split; "train_easy" is part of "train".
 
         Raises:
@@ -98,13 +130,13 @@ class HttpWorld:
         if self._tasks == TASKS:
             self.server.renew()
         self._tasks = self._tasks % TASKS + 1
-        self.task_id, self._told, self._opened_on = task_id, [], 0
-        told = self._ask("tasks")
+        self.task_id, self._history, self._opened_on = task_id, [], 0
+        answer = self._ask("tasks")
         try:
-            person = {str(key): str(value) for key, value in told["supervisor"].items()}
-            return Opened(str(told["instruction"]), person, str(told["datetime"]))
+            person = {str(key): str(value) for key, value in answer["supervisor"].items()}
+            return Opened(str(answer["instruction"]), person, str(answer["datetime"]))
         except (AttributeError, KeyError, TypeError) as error:
-            raise self._error(f"told nothing of task {task_id}: {told!r:.200}") from error
+            raise self._make_error(f"told nothing of task {task_id}: {answer!r:.200}") from error
 
     def execute(self, code: str) -> str:
         """Run `code` on the server and return its output.
@@ -113,42 +145,44 @@ class HttpWorld:
             BackendError: The server does not answer.
         """
         output = str(self._ask("execute", code=code))
-        self._told.append((code, output))
+        self._history.append((code, output))
         return output
 
-    def completed(self) -> bool:
+    def is_completed(self) -> bool:
         """Whether the agent has ended the task."""
         return self._ask("task_completed") is True
 
-    def lost(self) -> bool:
+    def is_lost(self) -> bool:
         """Never: a server that cannot be restored raises `BackendError`."""
         return False
 
-    def evaluate(self) -> Judged:
+    def evaluate(self) -> Verdict:
         """The benchmark's own tests."""
-        told = self._ask("evaluate", suppress_errors=True, report=False)
+        answer = self._ask("evaluate", suppress_errors=True, report=False)
         try:
-            passes, failures = _names(told["passes"]), _names(told["failures"])
-            if not failures and told["success"] is not True:
+            passes, failures = _list_names(answer["passes"]), _list_names(answer["failures"])
+            if not failures and answer["success"] is not True:
                 failures = ("not all tests ran",)
-            return Judged(passes, failures)
+            return Verdict(passes, failures)
         except (KeyError, TypeError) as error:
-            raise self._error(f"gave no verdict: {told!r:.200}") from error
+            raise self._make_error(f"gave no verdict: {answer!r:.200}") from error
 
+    @property
     def harm(self) -> tuple[str, ...]:
         """Always (): the server does not report it."""
         return ()
 
+    @property
     def digest(self) -> str:
         """Key of the code so far and its output."""
-        return blake2b(json.dumps(self._told).encode(), digest_size=16).hexdigest()
+        return blake2b(json.dumps(self._history).encode(), digest_size=16).hexdigest()
 
     def close(self) -> None:
         """Close the server's world, and end the server if it is ours."""
         try:
             if self._opened_on == self.server.number:
                 with suppress(_FailedError):
-                    self._try("close")
+                    self._send("close")
         finally:
             self._opened_on = 0
             self.server.close()
@@ -156,38 +190,34 @@ class HttpWorld:
     def _ask(self, path: str, **given: Any) -> Any:
         """The server's answer, with one retry on a new server."""
         try:
-            return self._told_all(path, **given)
+            return self._ask_rebuilt(path, **given)
         except _FailedError:
             self.server.renew()
         try:
-            return self._told_all(path, **given)
+            return self._ask_rebuilt(path, **given)
         except _FailedError as error:
-            raise self._error(f"failed twice: {error}") from error
+            raise self._make_error(f"failed twice: {error}") from error
 
-    def _told_all(self, path: str, **given: Any) -> Any:
+    def _ask_rebuilt(self, path: str, **given: Any) -> Any:
         """The answer of a server, after the task and the code so far were run on it."""
         if self._opened_on != self.server.number:
             # Two servers with the same task would share, and delete, its output folder.
             name = f"agent-envs-{urlsplit(self.server.url).port}"
             seconds = math.ceil(self.timeout)
-            self._try("initialize", timeout_seconds=seconds, experiment_name=name)
-            for code, _ in self._told:
-                self._try("execute", code=code)
+            self._send("initialize", timeout_seconds=seconds, experiment_name=name)
+            for code, _ in self._history:
+                self._send("execute", code=code)
             self._opened_on = self.server.number
-        return self._try(path, **given)
+        return self._send(path, **given)
 
-    def _try(self, path: str, **given: Any) -> Any:
+    def _send(self, path: str, **given: Any) -> Any:
         parts = urlsplit(self.server.url)
         body = None if path == "tasks" else json.dumps({"task_id": self.task_id, **given})
         where = f"{parts.path}/{path}" + (f"/{quote(self.task_id)}" if body is None else "")
         connection = HTTPConnection(str(parts.hostname), parts.port, timeout=self.timeout + GRACE)
         try:
-            connection.request(
-                "GET" if body is None else "POST",
-                where,
-                body,
-                {"Content-Type": "application/json"},
-            )
+            method = "GET" if body is None else "POST"
+            connection.request(method, where, body, {"Content-Type": "application/json"})
             answer = connection.getresponse()
             data = answer.read()
         except (OSError, HTTPException) as error:
@@ -197,16 +227,146 @@ class HttpWorld:
         if answer.status >= _SERVER_ERROR:
             raise _FailedError(f"/{path}: HTTP {answer.status}, {data[:300]!r}")
         if answer.status != _OK:
-            raise self._error(f"refused /{path}: HTTP {answer.status}, {data[:300]!r}")
+            raise self._make_error(f"refused /{path}: HTTP {answer.status}, {data[:300]!r}")
         try:
             return json.loads(data)["output"]
         except (ValueError, KeyError, TypeError) as error:
             raise _FailedError(f"/{path}: no output in {data[:300]!r}") from error
 
-    def _error(self, what: str) -> BackendError:
-        return BackendError(f"the AppWorld server {what}; {self.server.log()}")
+    def _make_error(self, what: str) -> BackendError:
+        return BackendError(f"the AppWorld server {what}; {self.server.read_log()}")
 
 
-def _names(tests: list[Any]) -> tuple[str, ...]:
+def _list_names(tests: list[Any]) -> tuple[str, ...]:
     """The names of tests, given as texts or as objects with a requirement."""
     return tuple(str(t["requirement"]) if isinstance(t, dict) else str(t) for t in tests)
+
+
+class ExternalServer:
+    """A server at `url` that is not our own process.
+
+    Raises:
+        ValueError: An invalid address.
+    """
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme != "http" or not parts.hostname:
+            raise ValueError(f"server must be like 'http://127.0.0.1:8000', got {url!r}")
+        self.url, self.number = url.rstrip("/"), 1
+
+    def renew(self) -> None:
+        """Keep the server; its task must be opened again."""
+        self.number += 1
+
+    def read_log(self) -> str:
+        """A hint, since its log is not available here."""
+        return f"look at the log of {self.url}; `appworld serve environment` starts it again"
+
+    def close(self) -> None:
+        """Do nothing: it is not our own process."""
+
+
+class OwnServer:
+    """Our own server process, started when its address is first used.
+
+    Args:
+        command: The command with {port} that starts it; it must listen on 127.0.0.1.
+        root: The folder with the benchmark's data, its $APPWORLD_ROOT.
+    """
+
+    def __init__(self, command: str, root: Path) -> None:
+        self.command, self.root, self.number = command, root, 1
+        self._process: _Process | None = None
+
+    @property
+    def url(self) -> str:
+        """The address of the process, which is started if it is not running.
+
+        Raises:
+            BackendError: It ends, or does not listen in time; the message has its last lines.
+        """
+        if self._process is None or self._process.owner != os.getpid():
+            self._process = _Process(self.command, self.root)
+            self._process.wait()
+        return f"http://127.0.0.1:{self._process.port}"
+
+    def renew(self) -> None:
+        """End the process; the next use of the address starts another."""
+        self.close()
+        self.number += 1
+
+    def read_log(self) -> str:
+        """The last lines of the process."""
+        return (
+            f"its last output: {self._process.read_log()}" if self._process else "it is not running"
+        )
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.end()
+            self._process = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_process": None, "number": self.number + 1}
+
+
+class _Process:
+    """A process and its log; both end with this object, and the process also with ours."""
+
+    def __init__(self, command: str, root: Path) -> None:
+        program, *arguments = shlex.split(command)
+        if shutil.which(program) is None:
+            raise BackendError(f"`{command}` cannot be run: there is no program {program}")
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port: int = free.getsockname()[1]
+        self.owner = os.getpid()
+        handle, name = tempfile.mkstemp(prefix="appworld-server-", suffix=".log")
+        self._log = Path(name)
+        try:
+            self.process = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", _KEEPER, program]
+                + [given.replace("{port}", str(self.port)) for given in arguments],
+                stdin=subprocess.PIPE,
+                stdout=handle,
+                stderr=handle,
+                start_new_session=True,
+                env={**os.environ, "APPWORLD_ROOT": str(root)},
+            )
+        except OSError as error:
+            self._log.unlink()
+            raise BackendError(f"no process for `{command}`: {error}") from error
+        finally:
+            os.close(handle)
+        self.end = weakref.finalize(self, _end_process, self.owner, self.process, self._log)
+
+    def wait(self) -> None:
+        """Wait until it listens."""
+        until = time.monotonic() + STARTING
+        while time.monotonic() < until and self.process.poll() is None:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+            except OSError:
+                time.sleep(0.05)
+            else:
+                return
+        status, said = self.process.poll(), self.read_log()
+        self.end()
+        what = f"did not listen within {STARTING:g} s" if status is None else f"ended ({status})"
+        raise BackendError(f"a server of AppWorld {what}; its last output: {said}")
+
+    def read_log(self) -> str:
+        """The end of its log."""
+        return self._log.read_text(errors="replace")[-_LAST:].strip() or "nothing"
+
+
+def _end_process(owner: int, process: subprocess.Popen[bytes], log: Path) -> None:
+    if owner != os.getpid():  # a fork's copy of the object
+        return
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    if process.stdin is not None:
+        process.stdin.close()
+    log.unlink(missing_ok=True)

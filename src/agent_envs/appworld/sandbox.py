@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.appworld.guest.ends import End
-from agent_envs.panels import one_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,11 +59,13 @@ class SandboxError(RuntimeError):
     """The machine cannot run agent code safely, or failed; the message has a remedy."""
 
 
-def _refused(what: str, number: int) -> SandboxError:
+def _make_refusal(what: str, number: int) -> SandboxError:
     """The machine refused something, with an error number."""
     name, remedy = errno.errorcode.get(number, str(number)), _REMEDIES.get(number, "")
-    told = f"this machine refused {what}: {os.strerror(number)} ({name})"
-    return SandboxError(f"{told}; {remedy}, or run fewer environments at once" if remedy else told)
+    refusal = f"this machine refused {what}: {os.strerror(number)} ({name})"
+    return SandboxError(
+        f"{refusal}; {remedy}, or run fewer environments at once" if remedy else refusal
+    )
 
 
 class Warden:
@@ -81,18 +82,20 @@ class Warden:
 
     def __init__(self) -> None:
         try:
-            told = self._started()
+            answer = self._start_process()
         except TimeoutError as error:
             raise SandboxError(
                 f"the sandbox's warden did not start within {_STARTING:g} seconds"
             ) from error
         except OSError as error:
-            raise _refused("what the sandbox's warden needs to start", error.errno or 0) from error
+            raise _make_refusal(
+                "what the sandbox's warden needs to start", error.errno or 0
+            ) from error
         self._lock, self._silent = threading.Lock(), False
         self._forgotten: deque[int] = deque()
-        report = json.loads(told or "{}")
+        report = json.loads(answer or "{}")
         if report.get("errno"):
-            raise _refused("a process to the sandbox's warden", report["errno"])
+            raise _make_refusal("a process to the sandbox's warden", report["errno"])
         if not report:
             raise SandboxError(
                 f"the sandbox's warden did not start ({sys.executable}): it ended before it was "
@@ -101,13 +104,13 @@ class Warden:
         self.enforced: dict[str, bool] = report["enforced"]
         self.lacking = {layer: why for layer, why in report["refused"].items() if why}
 
-    def _started(self) -> bytes:
+    def _start_process(self) -> bytes:
         """Start it: its report."""
         with _empty_folder() as root:
             ours, theirs = socket.socketpair()
             with theirs, ExitStack() as failed:
                 failed.callback(ours.close)
-                self._process = _start(theirs, root)
+                self._process = _launch(theirs, root)
                 failed.pop_all()
             self._control = ours
             self._finalizer = weakref.finalize(self, _finish, os.getpid(), self._process, ours)
@@ -133,12 +136,12 @@ class Warden:
         try:
             ours, theirs = socket.socketpair()
         except OSError as error:
-            raise _refused("a socket for an interpreter", error.errno or 0) from error
+            raise _make_refusal("a socket for an interpreter", error.errno or 0) from error
         with theirs:
             number = self._ask("start", opening, theirs)
         if isinstance(number, dict):
             ours.close()
-            raise _refused("a process for an interpreter", number["errno"])
+            raise _make_refusal("a process for an interpreter", number["errno"])
         return ours, number
 
     def rest(self, number: int) -> bool:
@@ -173,7 +176,7 @@ class Warden:
         while self._forgotten and self._lock.acquire(blocking=False):
             try:
                 with suppress(IndexError, SandboxError):
-                    self._told("end", self._forgotten.popleft())
+                    self._request("end", self._forgotten.popleft())
             finally:
                 self._lock.release()
 
@@ -184,11 +187,11 @@ class Warden:
     def _ask(self, what: str, given: Any, sent: socket.socket | None = None) -> Any:
         try:
             with self._lock:
-                return self._told(what, given, sent)
+                return self._request(what, given, sent)
         finally:
             self._clear()
 
-    def _told(self, what: str, given: Any, sent: socket.socket | None = None) -> Any:
+    def _request(self, what: str, given: Any, sent: socket.socket | None = None) -> Any:
         """The answer to a request; needs the lock."""
         gone = "the sandbox's warden was killed, or is not answering; reset() starts another"
         if self._silent:
@@ -205,30 +208,28 @@ class Warden:
             raise
 
 
-def warden(sandbox: str = "strict") -> Warden:
+def start_warden(sandbox: str = "strict") -> Warden:
     """The warden of this process, started on first use.
 
     Raises:
-        ValueError: `sandbox` is neither "strict" nor "best-effort".
         SandboxError: "strict", and the kernel does not enforce all classes of `guest.probe`.
     """
-    one_of("sandbox", sandbox, SANDBOXES)
-    found = _of_process(os.getpid())
+    found = _warden_of(os.getpid())
     if not found.alive:
         found.close()
-        _of_process.cache_clear()
-        found = _of_process(os.getpid())
+        _warden_of.cache_clear()
+        found = _warden_of(os.getpid())
     missing = [name for name, holds in found.enforced.items() if not holds]
     if missing:
         lacks = "; ".join(f"{layer}: {why}" for layer, why in found.lacking.items())
-        told = f"this machine does not protect {', '.join(missing)} from agent code ({lacks})"
+        text = f"this machine does not protect {', '.join(missing)} from agent code ({lacks})"
         if sandbox == "strict":
-            raise SandboxError(f"{told}; {_remedy()}, or accept it with sandbox='best-effort'")
-        warnings.warn(f"{told}; do not run malicious code", RuntimeWarning, stacklevel=2)
+            raise SandboxError(f"{text}; {_find_remedy()}, or accept it with sandbox='best-effort'")
+        warnings.warn(f"{text}; do not run malicious code", RuntimeWarning, stacklevel=2)
     return found
 
 
-def _remedy() -> str:
+def _find_remedy() -> str:
     """What gives a machine the missing protections."""
     if sys.platform != "linux":
         return "use Linux, in a virtual machine or a container"
@@ -241,11 +242,11 @@ def _remedy() -> str:
 
 
 @cache
-def _of_process(_: int) -> Warden:
+def _warden_of(_: int) -> Warden:
     return Warden()
 
 
-def _start(control: socket.socket, root: Path) -> subprocess.Popen[bytes]:
+def _launch(control: socket.socket, root: Path) -> subprocess.Popen[bytes]:
     packages = str(Path(__file__).parents[2])
     number = control.fileno()
     return subprocess.Popen(

@@ -1,18 +1,22 @@
-"""A session of the small world: its state, log-ins, and calls of its apps."""
+"""A session of the small world: its state, log-ins, calls of its apps, and their effects.
+
+The ledger has the irreversible effects (mails, invitations, payments, deletions) and compares them
+with those requested. It is append-only: undoing something in the apps does not remove its effect.
+"""
 
 from __future__ import annotations
 
 import json
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agent_envs.appworld.apis import Refusal, checked
-from agent_envs.appworld.ledger import Effect, Ledger
+from agent_envs.appworld.apps.app import Refusal
+from agent_envs.appworld.reading import is_same
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from agent_envs.appworld.apis import Api
+    from agent_envs.appworld.apps import App
     from agent_envs.appworld.people import Household
     from agent_envs.appworld.state import State
 
@@ -29,17 +33,77 @@ _TOO_MANY = {  # one shared object for all such replies
         json.dumps({"message": f"Too many calls: one turn may make {CALLS}; go on in the next."}),
     )
 }
+_SHOWN = 200  # characters of an effect's text
 
 
-class AppClass(Protocol):
-    """The interface of the class of an app."""
+class Opened(NamedTuple):
+    """The start of a task: the request, the person (name, email and so on), the time."""
+
+    instruction: str
+    supervisor: dict[str, str]
+    datetime: str
+
+
+class Verdict(NamedTuple):
+    """Names of the tests of a task that pass now and of those that fail."""
+
+    passes: tuple[str, ...]
+    failures: tuple[str, ...]
+
+
+class Effect(NamedTuple):
+    """One irreversible effect: its kind, such as "mail", and its fields.
+
+    A wanted effect has the fields that matter, with values for `reading.is_same`.
+    """
+
+    kind: str
+    fields: dict[str, Any]
+
+    def __str__(self) -> str:
+        fields = ", ".join(f"{name} {value!r:.60}" for name, value in self.fields.items())
+        return f"{self.kind}: {fields}"[:_SHOWN]
+
+
+class Ledger:
+    """The effects of an episode in order.
+
+    Args:
+        wanted: the effects that the task requests, each once.
+
+    Attributes:
+        effects: all effects.
+        unasked: effects that the task did not request, including repetitions of wanted ones.
+    """
+
+    def __init__(self, wanted: Iterable[Effect] = ()) -> None:
+        self.effects: list[Effect] = []
+        self.unasked: list[Effect] = []
+        self._open = list(enumerate(wanted))
+
+    def add(self, kind: str, **fields: Any) -> None:
+        """Record an irreversible effect."""
+        effect = Effect(kind, fields)
+        self.effects.append(effect)
+        for place, (_, wanted) in enumerate(self._open):
+            if wanted.kind == kind and has_values(fields, wanted.fields):
+                del self._open[place]
+                return
+        self.unasked.append(effect)
 
     @property
-    def apis(self) -> Mapping[str, Api]:
-        """Its APIs by name."""
+    def missing(self) -> tuple[int, ...]:
+        """The places of the wanted effects that have not happened yet."""
+        return tuple(number for number, _ in self._open)
 
-    def __call__(self, session: Session, /) -> object:
-        """An app of a session, with a method for each API."""
+
+def has_values(fields: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether fields have the wanted values; paths exactly, other texts by their words."""
+    return all(
+        name in fields
+        and (fields[name] == value if name == "path" else is_same(fields[name], value))
+        for name, value in wanted.items()
+    )
 
 
 class Session:
@@ -61,7 +125,7 @@ class Session:
         self,
         household: Household,
         instruction: str,
-        apps: Mapping[str, AppClass],
+        apps: Mapping[str, type[App]],
         wanted: Iterable[Effect] = (),
     ) -> None:
         self.apps = apps
@@ -94,24 +158,21 @@ class Session:
         if found is None:
             return {"error": UNKNOWN_API.format(api, app)}
         try:
-            self._check(app, checked(found, given))
-            return {"value": getattr(kind(self), api)(**given)}
+            found.check_arguments(given)
+            if self.ended is not None:
+                raise Refusal(409, _ENDED)  # noqa: TRY301
+            known = self.make_token(app) if app in self.logged_in else None
+            if given.get("access_token", known) != known:
+                raise Refusal(401, _NOT_LOGGED_IN)  # noqa: TRY301
+            return {"value": found.call(kind(self), given)}
         except Refusal as refusal:
-            told = json.dumps({"message": str(refusal)})
-            return {"error": REFUSED.format(refusal.status, told)}
+            text = json.dumps({"message": str(refusal)})
+            return {"error": REFUSED.format(refusal.status, text)}
 
-    def token(self, app: str) -> str:
+    def make_token(self, app: str) -> str:
         """The access token of an app."""
         secret = f"{app} {self.email} {self.passwords.get(app)}"
         return blake2b(secret.encode(), digest_size=12).hexdigest()
-
-    def _check(self, app: str, given: dict[str, Any]) -> None:
-        """Refuse calls after the end and without log-in."""
-        if self.ended is not None:
-            raise Refusal(409, _ENDED)
-        known = self.token(app) if app in self.logged_in else None
-        if given.get("access_token", known) != known:
-            raise Refusal(401, _NOT_LOGGED_IN)
 
     @property
     def lost(self) -> list[Effect]:

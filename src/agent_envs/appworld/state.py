@@ -54,7 +54,7 @@ class State:
         """For copies of one state, equal iff all rows and next ids are equal."""
         return (self._sum, *self._last.values())
 
-    def rows(self, table: str, **fields: Any) -> list[Row]:
+    def find_rows(self, table: str, **fields: Any) -> list[Row]:
         """The rows whose fields have these values, in the order of their ids."""
         return [
             row
@@ -70,35 +70,35 @@ class State:
         """Add a row, return its id."""
         row_id = self._last[table] = self._last[table] + 1
         self.tables[table][row_id] = row = {"id": row_id, **fields}
-        self._sum = (self._sum + _key(table, row)) % _KEYS
+        self._sum = (self._sum + _hash_row(table, row)) % _KEYS
         return row_id
 
     def change(self, table: str, row_id: int, **fields: Any) -> None:
         """Set fields of a row."""
         old = self.tables[table][row_id]
         self.tables[table][row_id] = new = {**old, **fields}
-        self._sum = (self._sum + _key(table, new) - _key(table, old)) % _KEYS
+        self._sum = (self._sum + _hash_row(table, new) - _hash_row(table, old)) % _KEYS
 
     def remove(self, table: str, row_id: int) -> None:
         """Remove a row."""
-        self._sum = (self._sum - _key(table, self.tables[table].pop(row_id))) % _KEYS
+        self._sum = (self._sum - _hash_row(table, self.tables[table].pop(row_id))) % _KEYS
 
-    def since(self, before: State) -> dict[str, Changes]:
+    def find_changes(self, before: State) -> dict[str, Changes]:
         """The changes of each table since `before`, without unchanged tables."""
         found = {}
         for name, rows in self.tables.items():
-            changes = _changes(before.tables[name], rows)
+            changes = _compare(before.tables[name], rows)
             if any(changes):
                 found[name] = changes
         return found
 
 
-def _key(table: str, row: Row) -> int:
+def _hash_row(table: str, row: Row) -> int:
     text = repr((table, row)).encode("utf-8", "backslashreplace")
     return int.from_bytes(blake2b(text, digest_size=16).digest())
 
 
-def _changes(before: Mapping[int, Row], now: Mapping[int, Row]) -> Changes:
+def _compare(before: Mapping[int, Row], now: Mapping[int, Row]) -> Changes:
     added = {row_id: row for row_id, row in now.items() if row_id not in before}
     removed = {row_id: row for row_id, row in before.items() if row_id not in now}
     changed = {}

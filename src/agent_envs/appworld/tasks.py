@@ -47,7 +47,7 @@ class Task(NamedTuple):
     household: Household
 
 
-def task_ids(split: str, train_seeds: int = TRAIN_SEEDS) -> tuple[str, ...]:
+def list_tasks(split: str, train_seeds: int = TRAIN_SEEDS) -> tuple[str, ...]:
     """The ids of a split, `<family>-<seed>`.
 
     Args:
@@ -61,15 +61,15 @@ def task_ids(split: str, train_seeds: int = TRAIN_SEEDS) -> tuple[str, ...]:
     if train_seeds < 1:
         raise ValueError(f"train_seeds must be at least 1, got {train_seeds}")
     if split == "all":
-        return tuple(_id(name, seed) for name in FAMILIES for seed in range(SCENARIOS))
+        return tuple(f"{name}-{seed}" for name in FAMILIES for seed in range(SCENARIOS))
     chosen = [name for name in FAMILIES if (name in UNSEEN) == (split == "test_unseen")]
     if split == "train_easy":
         chosen, split = [name for name in chosen if FAMILIES[name].difficulty < HARD], "train"
     seeds = SEEDS[split]
     if split == "train":
         more = range(SCENARIOS, SCENARIOS + max(0, train_seeds - len(seeds)))
-        return tuple(_id(name, seed) for name in chosen for seed in (*seeds[:train_seeds], *more))
-    return tuple(_id(name, seed) for name in chosen for seed in seeds)
+        return tuple(f"{name}-{seed}" for name in chosen for seed in (*seeds[:train_seeds], *more))
+    return tuple(f"{name}-{seed}" for name in chosen for seed in seeds)
 
 
 def family_of(task_id: str) -> str:
@@ -78,7 +78,7 @@ def family_of(task_id: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def task(task_id: str) -> Task:
+def make_task(task_id: str) -> Task:
     """The task with that id, the same on every machine.
 
     Raises:
@@ -86,17 +86,13 @@ def task(task_id: str) -> Task:
     """
     name, seed = family_of(task_id), task_id.rpartition("-")[2]
     if name not in FAMILIES or not _SEED.fullmatch(seed):
-        one_of("task", task_id, task_ids("all"))
+        one_of("task", task_id, list_tasks("all"))
     # Not Random(task_id), since an agent could try all ids until the clock fits.
     rng = Random(blake2b(task_id.encode(), key=_KEY, digest_size=16).digest())
     family = FAMILIES[name]
     draft = Draft(rng, int(seed))
     plan = family.plan(draft)
-    instruction = rng.choice(plan.requests).format(**plan.given)
+    instruction = rng.choice(family.texts.requests).format(**plan.given)
     if isinstance(plan.answer, (Quantity, Title)):
         plan = replace(plan, answer=plan.answer._replace(asked=instruction))
-    return Task(family, plan, instruction, draft.household())
-
-
-def _id(name: str, seed: int) -> str:
-    return f"{name}-{seed}"
+    return Task(family, plan, instruction, draft.finish())

@@ -133,7 +133,6 @@ class SearchQA(AgentEnv):
     reply_form: ClassVar[str] = "<think>{thought}</think>{action}"
     action_length: ClassVar[int] = OBSERVATION_LENGTH
     experts: ClassVar[str] = "agent_envs.search_qa.experts"
-    audits: ClassVar[str] = "agent_envs.search_qa.audits"
     template = TEMPLATE
 
     def __init__(

@@ -143,7 +143,6 @@ class WikiSearch(AgentEnv):
     reply_form: ClassVar[str] = "<reasoning>{thought}</reasoning>{action}"
     action_length: ClassVar[int] = OBSERVATION_LENGTH
     experts: ClassVar[str] = "agent_envs.search_qa.experts"
-    audits: ClassVar[str] = "agent_envs.search_qa.audits"
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ _DONE, _DONE_BEAM = (96, 168, 84), (40, 96, 44)
 _SKIN, _INK = (58, 104, 190), (16, 26, 52)
 
 
-def image(kinds: bytes, shape: tuple[int, int], canvas: tuple[int, int]) -> Image:
+def draw_image(kinds: bytes, shape: tuple[int, int], canvas: tuple[int, int]) -> Image:
     """An image of `canvas` cells with a board of `shape` = (height, width); the rest is wall.
 
     Returns:
@@ -34,11 +34,11 @@ def image(kinds: bytes, shape: tuple[int, int], canvas: tuple[int, int]) -> Imag
         below, beside = canvas[0] - shape[0], canvas[1] - shape[1]
         board = np.pad(board, ((0, below), (0, beside)))
     rows, columns = SIDE * canvas[0], SIDE * canvas[1]
-    return sprites()[board].transpose(0, 2, 1, 3, 4).reshape(rows, columns, 3)
+    return draw_sprites()[board].transpose(0, 2, 1, 3, 4).reshape(rows, columns, 3)
 
 
 @cache
-def sprites() -> Image:
+def draw_sprites() -> Image:
     """The drawing of each kind of cell, in their order: uint8 [7, 16, 16, 3]."""
     y, x = np.mgrid[:SIDE, :SIDE]
     radius, reach = np.hypot(y - 7.5, x - 7.5), np.maximum(abs(y - 7.5), abs(x - 7.5))
@@ -52,7 +52,7 @@ def sprites() -> Image:
     eyes = np.isin(y, 6) & np.isin(x, (5, 10))
     mouth = np.isin(y, 10) & np.isin(x, (6, 7, 8, 9))
 
-    def drawn(*parts: tuple[NDArray[np.bool_], tuple[int, int, int]]) -> Image:
+    def paint(*parts: tuple[NDArray[np.bool_], tuple[int, int, int]]) -> Image:
         picture = np.full((SIDE, SIDE, 3), _GROUND, np.uint8)
         for where, colour in parts:
             picture[where] = colour
@@ -62,12 +62,12 @@ def sprites() -> Image:
     player = (head, _SKIN), (eyes | mouth, _INK)
     return np.stack(
         [
-            drawn((y >= 0, _BRICK), (joint, _MORTAR)),
-            drawn(floor),
-            drawn(floor, target),
-            drawn(floor, (crate, _DONE), (beam, _DONE_BEAM)),
-            drawn(floor, (crate, _WOOD), (beam, _BEAM)),
-            drawn(floor, *player),
-            drawn(floor, target, *player),
+            paint((y >= 0, _BRICK), (joint, _MORTAR)),
+            paint(floor),
+            paint(floor, target),
+            paint(floor, (crate, _DONE), (beam, _DONE_BEAM)),
+            paint(floor, (crate, _WOOD), (beam, _BEAM)),
+            paint(floor, *player),
+            paint(floor, target, *player),
         ]
     )

@@ -128,7 +128,6 @@ class WebShop(AgentEnv):
 
     template = TEMPLATE
     experts = "agent_envs.webshop.experts"
-    audits = "agent_envs.webshop.audits"
 
     def __init__(
         self,

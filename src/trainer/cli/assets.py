@@ -83,7 +83,7 @@ def assets(
 
 def _print_appworld(venv: Path) -> None:
     """Print the commands that prepare the real AppWorld and train on it."""
-    from agent_envs.appworld.servers import COMMAND, SETUP
+    from agent_envs.appworld.remote import COMMAND, SETUP
 
     root = os.environ.get("APPWORLD_ROOT") or "/data/appworld"
     server = COMMAND.format(venv=venv) + " {port}"

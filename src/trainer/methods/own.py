@@ -10,15 +10,36 @@ import credit
 import credit.validation
 from agent_envs.imports import named, told
 from credit.turns import OPTIONAL
-from trainer.raised import guarded
+from trainer.methods.method import Method
+from trainer.play.raised import guarded
 from trainer.recipes import RecipeError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
 
     from credit.stats import Array
+    from trainer.recipe import Recipe
 
 _CALLED = "(turns, rng) -> advantage of each turn [N]; see credit.Estimator"
+
+
+def find_method(name: str) -> Callable[[dict[str, Any], Recipe], Method] | None:
+    """The `Method` that an import string names; None for an estimator.
+
+    It is called with `credit.options` and the recipe.
+
+    Raises:
+        RecipeError: It does not exist.
+    """
+    if ":" not in name:
+        return None
+    try:
+        found: Any = named(name, option="credit.name")
+    except ValueError as error:
+        raise RecipeError(str(error)) from error
+    return found if isclass(found) and issubclass(found, Method) else None
 
 
 def make_estimator(name: str, options: dict[str, Any]) -> credit.Estimator:

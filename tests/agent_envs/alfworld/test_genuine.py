@@ -15,8 +15,8 @@ import pytest
 
 import agent_envs  # noqa: F401  registers the id
 from agent_envs.alfworld.data import open_library
-from agent_envs.alfworld.genuine import genuine_engine
-from agent_envs.alfworld.milestones import Milestones
+from agent_envs.alfworld.env import measure_milestones
+from agent_envs.alfworld.genuine import load_genuine_engine
 from agent_envs.alfworld.world import World
 
 installed = all(importlib.util.find_spec(name) for name in ("textworld", "alfworld"))
@@ -56,8 +56,7 @@ def command(world: World, rng: np.random.Generator) -> str:
 def differences(library, task_id: str, seed: int, turns: int) -> list[str]:
     """What the engines do not agree on in one game of random commands among the solution's."""
     rng = np.random.default_rng(seed)
-    native, other = World(library.load(task_id)), genuine_engine()(library, task_id, "0.4")
-    shares = Milestones(), Milestones()
+    native, other = World(library.load(task_id)), load_genuine_engine()(library, task_id, "0.4")
     solution = list(native.game.walkthrough)
     last, said = "", (native.intro, other.intro)
     for _ in range(turns):
@@ -68,7 +67,7 @@ def differences(library, task_id: str, seed: int, turns: int) -> list[str]:
             "accepted": (native.accepted, other.accepted),
             "facts": (native.facts(), other.facts()),
             "anchor": (native.anchor(), other.anchor()),
-            "progress": (shares[0](native), shares[1](other)),
+            "progress": (measure_milestones(native), measure_milestones(other)),
         }
         wrong = [
             f"{task_id} {last!r} {what}: {a!r} {b!r}" for what, (a, b) in pairs.items() if a != b

@@ -836,13 +836,13 @@ def believed(code: str) -> bool:
 def runs_on(code: str) -> bool:
     """Whether code still runs when its turn is over."""
     from agent_envs.appworld.interpreter import Interpreter
-    from agent_envs.appworld.sandbox import warden
+    from agent_envs.appworld.sandbox import start_warden
 
     interpreter = Interpreter(NOW, "", timeout=20)
     interpreter.execute("x = 1", None)
-    own = below(warden().pid)[-1]
+    own = below(start_warden().pid)[-1]
     output = interpreter.execute(harness({"": f"{TALK}put(framed(result))\n{code}"}), None)
-    there = own in below(warden().pid)
+    there = own in below(start_warden().pid)
     state = Path(f"/proc/{own}/stat").read_text().rpartition(") ")[2][0] if there else "ended"
     interpreter.close()
     return state not in ("T", "ended") or not ("forged" in output or "ended" in output)

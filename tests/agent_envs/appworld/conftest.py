@@ -72,7 +72,7 @@ class Served:
     def output(self, handler, given):
         what = handler.path.split("/")[1]
         if what == "tasks":
-            task = tasks.task(handler.path.split("/")[2])
+            task = tasks.make_task(handler.path.split("/")[2])
             who = task.household
             return {"instruction": task.instruction, "supervisor": who.person, "datetime": who.now}
         if what == "initialize":
@@ -80,7 +80,7 @@ class Served:
         if what == "execute":
             return self.world.execute(given["code"])
         if what == "task_completed":
-            return self.world.completed()
+            return self.world.is_completed()
         if what == "evaluate":
             assert given["suppress_errors"] is True
             judged = self.world.evaluate()
@@ -110,5 +110,5 @@ def lists(tmp_path):
     """A folder with lists of task ids, as the benchmark's data has them."""
     folder = tmp_path / "data" / "datasets"
     folder.mkdir(parents=True)
-    (folder / "train.txt").write_text("\n".join(tasks.task_ids("train")[::12]) + "\n")
+    (folder / "train.txt").write_text("\n".join(tasks.list_tasks("train")[::12]) + "\n")
     return tmp_path

@@ -6,12 +6,10 @@ import json
 
 import pytest
 
-from agent_envs.appworld.apis import KINDS, wrong
 from agent_envs.appworld.apps import APPS
-from agent_envs.appworld.apps.app import MOST_ROWS
-from agent_envs.appworld.ledger import Effect
-from agent_envs.appworld.session import Session
-from agent_envs.appworld.tasks import task
+from agent_envs.appworld.apps.app import KINDS, MOST_ROWS, describe_mismatch
+from agent_envs.appworld.session import Effect, Session
+from agent_envs.appworld.tasks import make_task
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +18,7 @@ ALL = [(app, api) for app, kind in APPS.items() for api in kind.apis]
 
 @pytest.fixture
 def session():
-    opened = task("split_the_dinner-0")
+    opened = make_task("split_the_dinner-0")
     return Session(opened.household, opened.instruction, APPS)
 
 
@@ -77,7 +75,7 @@ def test_each_checks_its_arguments(session, app, api):
     given = {parameter.name: [{}] for parameter in known}
     if given:
         assert status(session.call(app, api, given)["error"]) in (401, 422)
-    assert session.state.since(session.before) == {}
+    assert session.state.find_changes(session.before) == {}
 
 
 def test_unknown_names_have_the_documented_texts(session):
@@ -85,7 +83,7 @@ def test_unknown_names_have_the_documented_texts(session):
     assert session.call("notes", "burn", {}) == {
         "error": "No API named 'burn' found in the notes app."
     }
-    for private in ("_found", "__init__", "name", "apis"):
+    for private in ("_find_row", "__init__", "name", "apis"):
         assert "No API named" in session.call("notes", private, {})["error"]
     assert session.call("supervisor", "login", {})["error"].startswith("No API named 'login'")
 
@@ -110,7 +108,7 @@ def test_log_in(session):
 
 
 def test_a_token_is_of_no_use_before_log_in(session):
-    token = session.token("notes")
+    token = session.make_token("notes")
     assert status(session.call("notes", "list_tags", {"access_token": token})["error"]) == 401
 
 
@@ -318,8 +316,8 @@ def test_replies_are_what_json_can_hold(call):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_refuses_an_object(kind):
-    assert wrong(kind, {"a": 1})
-    assert wrong(kind, object())
+    assert describe_mismatch(kind, {"a": 1})
+    assert describe_mismatch(kind, object())
 
 
 def test_docs_are_found_by_words(session):
@@ -448,7 +446,7 @@ KEYED = {
 
 
 def test_the_key_of_a_session_has_each_part_by_itself():
-    opened, keys = task("split_the_dinner-0"), []
+    opened, keys = make_task("split_the_dinner-0"), []
     for change in (None, *KEYED.values()):
         wanted = [Effect("payment", {"amount": 5.0})]
         session = Session(opened.household, opened.instruction, APPS, wanted)

@@ -35,7 +35,7 @@ from attacks import (
     runs_on,
 )
 
-from agent_envs.appworld import process, sandbox
+from agent_envs.appworld import interpreter, sandbox
 from agent_envs.appworld.guest import syscalls
 from agent_envs.appworld.interpreter import Interpreter
 
@@ -46,7 +46,7 @@ NO_FILTER = "from agent_envs.appworld.guest import syscalls\nsyscalls.install = 
 FILTER_ALONE = """
 from agent_envs.appworld.guest import jail
 jail.enter = lambda: {}
-jail.shut = lambda root: {}
+jail.hide_files = lambda root: {}
 jail.Cells.fork = lambda self: jail.os.fork()
 """
 
@@ -58,7 +58,7 @@ def warden_with(lines):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sandbox, "_BOOT", sandbox._BOOT.replace(start, f"{lines}\n{start}"))
         made = sandbox.Warden()
-        patch.setattr(sandbox, "_of_process", lambda pid: made)
+        patch.setattr(sandbox, "_warden_of", lambda pid: made)
         yield made
     made.close()
 
@@ -108,7 +108,7 @@ def test_the_attempts_get_through_without_the_filter():
 CONTAINER = """
 import ctypes, errno, json, struct, sys
 from agent_envs.appworld.guest import syscalls
-from agent_envs.appworld.sandbox import warden
+from agent_envs.appworld.sandbox import start_warden
 refused = {"unshare": (272, 97), "setns": (308, 268), "mount": (165, 40), "umount2": (166, 39)}
 lines = [(0x20, 0, 0, 0)]
 for numbers in refused.values():
@@ -119,7 +119,7 @@ libc = ctypes.CDLL(None)
 libc.prctl(38, 1, 0, 0, 0)
 given = syscalls._Program(len(lines), program)
 assert libc.prctl(22, 2, ctypes.byref(given), 0, 0) == 0
-print(json.dumps([warden().enforced, warden().lacking]))
+print(json.dumps([start_warden().enforced, start_warden().lacking]))
 """
 
 
@@ -194,9 +194,9 @@ def one_of_many(channel, deadline):
 
 
 def test_answers_ahead_are_believed_where_tokens_are_known_and_nothing_rests(monkeypatch):
-    monkeypatch.setattr(process.secrets, "token_bytes", bytes)
-    monkeypatch.setattr(process, "receive", one_of_many)
-    monkeypatch.setattr(process.Process, "rest", lambda self: None)
+    monkeypatch.setattr(interpreter.secrets, "token_bytes", bytes)
+    monkeypatch.setattr(interpreter, "receive", one_of_many)
+    monkeypatch.setattr(interpreter.Process, "rest", lambda self: None)
     for name in ("500 results in one packet", "guessed tokens", "two calls in one packet"):
         assert believed(AHEAD[name])
     assert runs_on(ON["a loop"])
@@ -204,7 +204,7 @@ def test_answers_ahead_are_believed_where_tokens_are_known_and_nothing_rests(mon
 
 SILENT = """
 from agent_envs.appworld.guest import variables
-variables.Variables._found = lambda self, *, meddling: None
+variables.Variables._report = lambda self, *, meddling: None
 """
 
 

@@ -115,7 +115,7 @@ def turns(world: MiniWorld, case: Case) -> list[str]:
     """The code of each turn."""
     if case.code:
         return [PREAMBLE, *case.code]
-    *before, last = world.solution()
+    *before, last = world.solution
     if case.swap:
         old, new = case.swap
         steps = [*before, last]
@@ -139,7 +139,7 @@ def accepted(world: MiniWorld, case: Case) -> bool:
         output = world.execute(code)
         if "Execution failed" in output and not case.fails:
             raise BrokenError(f"its code fails: {output[-300:]}")
-    return world.completed() and not world.evaluate().failures
+    return world.is_completed() and not world.evaluate().failures
 
 
 def wrong(world: MiniWorld, family: str) -> tuple[list[str], str]:
@@ -187,12 +187,12 @@ def test_every_file_of_cases_is_a_familys():
 
 
 def _show(task_id: str) -> None:
-    task = tasks.task(task_id)
+    task = tasks.make_task(task_id)
     print(task.instruction, "", f"now: {task.household.now}", sep="\n")
     print(f"supervisor: {task.household.person}", *task.household.addresses, sep="\n")
     for table, rows in task.household.state.tables.items():
         print("", table, *(json.dumps(row) for row in rows.values()), sep="\n")
-    for code in task.family.solution(task.plan):
+    for code in task.family.write_solution(task.plan):
         print("", code, sep="\n")
 
 

@@ -17,7 +17,7 @@ import agent_envs  # noqa: F401  registers the id
 from agent_envs.appworld import sandbox
 from agent_envs.appworld.guest import ends
 from agent_envs.appworld.interpreter import Interpreter
-from agent_envs.appworld.sandbox import SandboxError, warden
+from agent_envs.appworld.sandbox import SandboxError, start_warden
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +38,7 @@ def warden_with(lines):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sandbox, "_BOOT", sandbox._BOOT.replace(start, f"{lines}\n{start}"))
         made = sandbox.Warden()
-        patch.setattr(sandbox, "_of_process", lambda pid: made)
+        patch.setattr(sandbox, "_warden_of", lambda pid: made)
         yield made
     made.close()
 
@@ -107,7 +107,7 @@ def test_the_agents_end(monkeypatch, name):
     interpreter = Interpreter(NOW, "", timeout=30)
     interpreter.execute("first = 1", None)
     with monkeypatch.context() as patch:
-        patch.setattr(interpreter, "_new", None)  # the code does not run again
+        patch.setattr(interpreter, "_rebuild", None)  # the code does not run again
         output = interpreter.execute(code, lambda *call: reply)
     assert told in output
     assert ("Its variables are lost" in output) == (kept is False)
@@ -210,8 +210,10 @@ def test_a_signal_from_outside_is_the_machines(number):
     def once(*call):
         calls.append(call)
         if len(calls) == 1:
-            os.kill(below(warden().pid)[-1], number)
-            os.kill(below(warden().pid)[-1], signal.SIGKILL)  # the first of a space has no SIGTERM
+            os.kill(below(start_warden().pid)[-1], number)
+            os.kill(
+                below(start_warden().pid)[-1], signal.SIGKILL
+            )  # the first of a space has no SIGTERM
         return {"value": len(calls)}
 
     interpreter = Interpreter(NOW, "", timeout=30)
@@ -266,8 +268,8 @@ def test_a_warden_that_does_not_start(lines, told):
 @pytest.mark.parametrize(
     ("what", "number", "told"),
     [
-        ("_start", errno.EAGAIN, r"needs to start: .* \(EAGAIN\); raise its limit of processes"),
-        ("_start", errno.ENOMEM, r"needs to start: .* \(ENOMEM\); free memory"),
+        ("_launch", errno.EAGAIN, r"needs to start: .* \(EAGAIN\); raise its limit of processes"),
+        ("_launch", errno.ENOMEM, r"needs to start: .* \(ENOMEM\); free memory"),
         ("_empty_folder", errno.ENOSPC, r"needs to start: .* \(ENOSPC\); free space in the folder"),
     ],
 )
@@ -282,7 +284,7 @@ def test_what_the_machine_refuses_to_a_warden(monkeypatch, what, number, told):
 
 def test_no_descriptor_left_in_this_process():
     interpreter = Interpreter(NOW, "", timeout=30)
-    warden()
+    start_warden()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
     try:
@@ -304,8 +306,8 @@ def test_no_descriptor_left_in_this_process():
         (
             (
                 "def refused(): raise ValueError('too high')\n"
-                "probed = warden._probed\ndef then(*given):\n  told = probed(*given)\n"
-                "  warden.jail.drop = refused\n  return told\nwarden._probed = then"
+                "probed = warden._probe\ndef then(*given):\n  told = probed(*given)\n"
+                "  warden.jail.drop = refused\n  return told\nwarden._probe = then"
             ),
             r"this machine refused an interpreter its limits: ValueError: too high",
         ),

@@ -10,11 +10,10 @@ import gymnasium as gym
 import pytest
 
 from agent_envs import INFO_KEYS, ParseReply, Prompt
-from agent_envs.appworld.env import AppWorld
+from agent_envs.appworld.env import AppWorld, classify_feedback, read_reply
 from agent_envs.appworld.experts import Explorer
-from agent_envs.appworld.replies import invalid_reason, read
-from agent_envs.appworld.tasks import task
-from agent_envs.appworld.world import Judged
+from agent_envs.appworld.session import Verdict
+from agent_envs.appworld.tasks import make_task
 from agent_envs.testing import check_agent_env
 
 pytestmark = pytest.mark.slow
@@ -73,7 +72,7 @@ def replies(env):
 )
 def test_the_contract(options):
     env = gym.make("AppWorld-v0", **options)
-    check_agent_env(env, oracle=Explorer, processes=not options)
+    check_agent_env(env, oracle=Explorer)
 
 
 @pytest.mark.long
@@ -124,9 +123,9 @@ def test_a_solved_task():
 def test_progress_is_the_share_of_tests_that_did_not_pass_at_first():
     env = make()
     env.reset(options={"task_id": TASK})
-    *before, last = env.world.solution()
+    *before, last = env.world.solution
     assert last.startswith("# Tick off")
-    wanted = task(TASK).plan.changes[0].where["name"]
+    wanted = make_task(TASK).plan.changes[0].where["name"]
     one = (
         f"(item,) = [item for item in items if item['name'] == {wanted!r}]\n"
         "apis.shopping.update_item(access_token=shopping_token, item_id=item['id'], bought=True)"
@@ -219,22 +218,22 @@ def test_a_thought_without_end():
     ],
 )
 def test_reading_feedback(feedback, reason):
-    assert invalid_reason(feedback) == reason
+    assert classify_feedback(feedback) == reason
 
 
 def test_thoughts_without_end_are_read_in_no_time():
     started = time.monotonic()
-    assert read("<think>" * 9000 + "```python\napis.x\n```", 8000) == ("apis.x", False)
+    assert read_reply("<think>" * 9000 + "```python\napis.x\n```", 8000) == ("apis.x", False)
     assert time.monotonic() - started < 5  # a regular expression took 15 s
 
 
 def test_reading_replies():
-    assert read("a</think>```python\n1\n```<think>```python\n2\n```</think>", 10).code == "1"
-    assert read("<think>a<think>b</think>```python\n1\n```</think>", 10).code == "1"
-    assert read("``<think>x</think>`python\n1\n```", 10).code == "1"
-    assert read("```python \r\napis.x\n```", 10) == ("apis.x", True)
-    assert read("```python\nx\n```", 10) == ("x", False)
-    assert read("```py\napis.x\n```", 10) == ("", False)
+    assert read_reply("a</think>```python\n1\n```<think>```python\n2\n```</think>", 10)[0] == "1"
+    assert read_reply("<think>a<think>b</think>```python\n1\n```</think>", 10)[0] == "1"
+    assert read_reply("``<think>x</think>`python\n1\n```", 10)[0] == "1"
+    assert read_reply("```python \r\napis.x\n```", 10) == ("apis.x", True)
+    assert read_reply("```python\nx\n```", 10) == ("x", False)
+    assert read_reply("```py\napis.x\n```", 10) == ("", False)
 
 
 def anchors(*codes):
@@ -253,8 +252,8 @@ def test_two_tasks_in_one_state_have_two_anchors(monkeypatch):
     starts = set()
     for task_id in (TASK, "tick_off-1"):
         env.reset(options={"task_id": task_id})
-        monkeypatch.setattr(type(env.world), "digest", lambda _: "the same")
-        starts.add(env._anchor())
+        monkeypatch.setattr(type(env.world), "digest", property(lambda _: "the same"))
+        starts.add(env._make_anchor())
     assert len(starts) == 2
 
 
@@ -362,7 +361,7 @@ def test_harm_is_told_in_the_turn_that_did_it():
 def test_a_success_needs_the_end(monkeypatch):
     env = make()
     env.reset(options={"task_id": TASK})
-    monkeypatch.setattr(env.world, "evaluate", lambda: Judged(("all is done",), ()))
+    monkeypatch.setattr(env.world, "evaluate", lambda: Verdict(("all is done",), ()))
     _, reward, terminated, _, info = env.step(reply("print(apis.supervisor.show_profile())"))
     assert (reward, terminated, info["success"]) == (0.0, False, False)
     _, reward, terminated, _, info = env.step(reply("apis.supervisor.complete_task()"))

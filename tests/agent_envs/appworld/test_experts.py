@@ -6,7 +6,7 @@ import gymnasium as gym
 import pytest
 
 from agent_envs.appworld import tasks
-from agent_envs.appworld.experts import Explorer, solution
+from agent_envs.appworld.experts import Explorer, solve
 from agent_envs.appworld.families import FAMILIES
 
 pytestmark = pytest.mark.slow
@@ -21,8 +21,8 @@ def reply(code, thought="so"):
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
 def test_what_it_reads_from_a_request_is_what_the_task_was_made_with(family):
     for seed in range(60):
-        task = tasks.task(f"{family.name}-{seed}")
-        assert solution(task.instruction) == family.solution(task.plan)
+        task = tasks.make_task(f"{family.name}-{seed}")
+        assert solve(task.instruction) == family.write_solution(task.plan)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_it_says_what_for_and_can_take_over():
 def test_it_plays_by_http_what_it_can_read(served, lists):
     env = gym.make("AppWorld-v0", backend="http", server=served.url, data=lists).unwrapped
     env.reset(options={"task_id": TASK})
-    assert Explorer(env).plan() == list(solution(env.goal))
+    assert Explorer(env).plan() == list(solve(env.goal))
     env.goal = "How many of my playlists have no song of this year?"
     with pytest.raises(ValueError, match=r"only reads requests of backend='mini', got 'How"):
         Explorer(env)

@@ -11,7 +11,7 @@ import gymnasium as gym
 import pytest
 
 import agent_envs  # noqa: F401  registers
-from agent_envs.appworld.servers import COMMAND
+from agent_envs.appworld.remote import COMMAND
 
 VENV = os.environ.get("APPWORLD_VENV", "")
 WORLD = Path(__file__).with_name("genuine_world.py")
@@ -38,7 +38,7 @@ def env(tmp_path_factory):
     given = {**os.environ, "APPWORLD_ROOT": str(root)}
     subprocess.run([f"{VENV}/bin/python", WORLD], env=given, check=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("agent_envs.appworld.servers.STARTING", 1200)
+        patch.setattr("agent_envs.appworld.remote.STARTING", 1200)
         patch.setattr("agent_envs.appworld.remote.GRACE", 1200)
         server = COMMAND.format(venv=VENV) + " {port}"
         made = gym.make("AppWorld-v0", backend="http", server=server, data=root)
@@ -86,6 +86,6 @@ def test_what_is_wrong_is_invalid_and_ending_at_once_fails(env):
 def test_a_server_that_is_killed_is_replaced_and_told_all(env):
     env.reset(seed=0)
     step(env, LOGIN)
-    os.killpg(env.unwrapped.world.server._running.process.pid, signal.SIGKILL)
+    os.killpg(env.unwrapped.world.server._process.process.pid, signal.SIGKILL)
     step(env, PIN)
     assert step(env, DONE)[4]["success"]

@@ -14,7 +14,7 @@ import pytest
 
 import agent_envs  # noqa: F401  registers the id
 from agent_envs.appworld.interpreter import Interpreter
-from agent_envs.appworld.sandbox import warden
+from agent_envs.appworld.sandbox import start_warden
 
 pytestmark = pytest.mark.slow
 
@@ -44,7 +44,7 @@ def children(pid):
 
 def interpreters():
     """The interpreters of this process; the first two below a warden are its own."""
-    return children(warden().pid)[1:]
+    return children(start_warden().pid)[1:]
 
 
 @pytest.mark.parametrize(
@@ -241,12 +241,12 @@ def test_code_cannot_outlive_its_time_by_calling():
 def test_a_warden_that_is_killed_is_started_again(part):
     interpreter = Interpreter(NOW, "", timeout=20)
     interpreter.execute("x = 1", echo)
-    old = warden()
+    old = start_warden()
     pid = old._process.pid
     os.kill((pid, *children(pid))[part], signal.SIGKILL)
     old._process.wait(timeout=20)  # the end of either is the other's
     assert interpreter.execute("print(x)", echo) == "1"
-    assert warden() is not old
+    assert start_warden() is not old
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda i: pickle.loads(pickle.dumps(i))])
@@ -266,7 +266,7 @@ def test_a_copy_knows_the_same_and_calls_nothing_twice(copied):
 
 
 def test_no_process_before_the_first_code():
-    warden()
+    start_warden()
     before = set(interpreters())
     interpreter = Interpreter(NOW, "", timeout=20)
     assert not set(interpreters()) - before

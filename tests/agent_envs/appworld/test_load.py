@@ -12,7 +12,7 @@ import pytest
 
 from agent_envs.appworld import tasks
 from agent_envs.appworld.mini import MiniWorld
-from agent_envs.appworld.sandbox import warden
+from agent_envs.appworld.sandbox import start_warden
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 def solve(world, task_id):
     """Play a task's solution: what each turn printed."""
     world.open(task_id)
-    said = [world.execute(code) for code in world.solution()]
+    said = [world.execute(code) for code in world.solution]
     assert not world.evaluate().failures
     return said
 
@@ -38,7 +38,7 @@ def below(pid):
 
 @pytest.mark.long
 def test_64_worlds_at_once_do_not_mix():
-    ids = tasks.task_ids("train")[::4][:64]
+    ids = tasks.list_tasks("train")[::4][:64]
     expected = [solve(MiniWorld(), task_id) for task_id in ids]
     barrier = threading.Barrier(64)
 
@@ -54,7 +54,7 @@ def test_64_worlds_at_once_do_not_mix():
     with ThreadPoolExecutor(64) as threads:
         played = list(threads.map(play, ids))
     assert [said for _, said in played] == expected
-    assert below(warden().pid) >= 65
+    assert below(start_warden().pid) >= 65
     for world, _ in played:
         world.close()
 
@@ -62,14 +62,14 @@ def test_64_worlds_at_once_do_not_mix():
 @pytest.mark.parametrize("episodes", [80, pytest.param(2000, marks=pytest.mark.long)])
 def test_episodes_leave_nothing_behind(episodes):
     world = MiniWorld(timeout=300)
-    ids = tasks.task_ids("all")
+    ids = tasks.list_tasks("all")
     seen = []
     for episode in range(episodes):
         world.open(ids[episode % 40])
         assert "@" in world.execute("print(apis.supervisor.show_profile()['email'])")
         if episode % (episodes // 2) == episodes // 2 - 1:
             gc.collect()
-            pid = warden().pid
+            pid = start_warden().pid
             children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
             inside = [memory(int(child)) for child in children]
             descriptors = sum(1 for _ in Path("/proc/self/fd").iterdir())

@@ -14,9 +14,9 @@ from agent_envs.appworld.reading import (
     Quantity,
     Title,
     TwoDecimals,
-    plain,
-    same,
-    spelled,
+    is_same,
+    normalise,
+    spell_number,
 )
 
 TIME, SUM = Quantity(210, MINUTES), Quantity(1012.5, MONEY)
@@ -51,7 +51,7 @@ ASKED_SUM = (
     ],
 )
 def test_a_time_in_usual_forms(said):
-    assert same(said, TIME)
+    assert is_same(said, TIME)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_time_in_usual_forms(said):
     ],
 )
 def test_another_time(said):
-    assert not same(said, TIME)
+    assert not is_same(said, TIME)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_another_time(said):
     ],
 )
 def test_a_sum_in_usual_forms(said):
-    assert same(said, SUM)
+    assert is_same(said, SUM)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_sum_in_usual_forms(said):
     ],
 )
 def test_another_sum(said):
-    assert not same(said, SUM)
+    assert not is_same(said, SUM)
 
 
 @pytest.mark.parametrize("asked", ASKED_TIME)
@@ -111,7 +111,7 @@ def test_another_sum(said):
     ],
 )
 def test_a_time_in_words_of_the_request(said, asked):
-    assert same(said, Quantity(210, MINUTES, asked))
+    assert is_same(said, Quantity(210, MINUTES, asked))
 
 
 @pytest.mark.parametrize("asked", ASKED_TIME)
@@ -130,19 +130,19 @@ def test_a_time_in_words_of_the_request(said, asked):
     ],
 )
 def test_a_count_of_other_things_is_no_time(said, asked):
-    assert not same(said, Quantity(210, MINUTES, asked))
+    assert not is_same(said, Quantity(210, MINUTES, asked))
 
 
 def test_a_denied_number_is_none_also_if_the_request_denies():
     wanted = Quantity(210, MINUTES, "How many minutes of the week do I not work, nor travel?")
-    assert same("I work 210 minutes of the week", wanted)
-    assert not same("I work not 210 minutes of the week", wanted)
-    assert not same("no, 210 minutes", wanted)
+    assert is_same("I work 210 minutes of the week", wanted)
+    assert not is_same("I work not 210 minutes of the week", wanted)
+    assert not is_same("no, 210 minutes", wanted)
 
 
 def test_true_is_no_number():
-    assert same(1, Quantity(1, PLAIN))
-    assert not same(True, Quantity(1, PLAIN))
+    assert is_same(1, Quantity(1, PLAIN))
+    assert not is_same(True, Quantity(1, PLAIN))
 
 
 @pytest.mark.parametrize("asked", ASKED_SUM)
@@ -162,7 +162,7 @@ def test_true_is_no_number():
 )
 def test_a_sum_in_words_of_the_request(said, asked):
     said = said.replace("with the note ", "for ") if asked == ASKED_SUM[1] else said
-    assert same(said, Quantity(12.5, MONEY, asked))
+    assert is_same(said, Quantity(12.5, MONEY, asked))
 
 
 @pytest.mark.parametrize("asked", ASKED_SUM)
@@ -176,30 +176,30 @@ def test_a_sum_in_words_of_the_request(said, asked):
     ],
 )
 def test_a_count_of_other_things_is_no_sum(said, asked):
-    assert not same(said, Quantity(12.5, MONEY, asked))
+    assert not is_same(said, Quantity(12.5, MONEY, asked))
 
 
 @given(st.integers(0, 999_999))
 def test_a_number_in_words_is_that_number_and_no_other(number):
-    said = spelled(number)
-    assert same(said, Quantity(number, PLAIN))
-    assert not same(said, Quantity(number + 1, PLAIN))
+    said = spell_number(number)
+    assert is_same(said, Quantity(number, PLAIN))
+    assert not is_same(said, Quantity(number + 1, PLAIN))
 
 
 def test_numbers_in_words():
-    assert spelled(0) == "zero"
-    assert spelled(21) == "twenty one"
-    assert spelled(310_415) == "three hundred ten thousand four hundred fifteen"
-    assert same("forty-two", Quantity(42, MINUTES))
-    assert same("three hours and thirty minutes", TIME)
-    assert not same("three and four", Quantity(7, MINUTES))
-    assert not same("twenty ten", Quantity(30, MINUTES))
-    assert not same("one hundred thousand hundred", Quantity(100_100, MINUTES))
+    assert spell_number(0) == "zero"
+    assert spell_number(21) == "twenty one"
+    assert spell_number(310_415) == "three hundred ten thousand four hundred fifteen"
+    assert is_same("forty-two", Quantity(42, MINUTES))
+    assert is_same("three hours and thirty minutes", TIME)
+    assert not is_same("three and four", Quantity(7, MINUTES))
+    assert not is_same("twenty ten", Quantity(30, MINUTES))
+    assert not is_same("one hundred thousand hundred", Quantity(100_100, MINUTES))
 
 
 @given(st.floats(0, 1e6).map(lambda x: round(x, 2)), st.floats(0, 1e6).map(lambda x: round(x, 2)))
 def test_sums_of_money_are_told_apart_to_the_cent(one, other):
-    said = same(f"{one:,.2f}", Quantity(other, MONEY))
+    said = is_same(f"{one:,.2f}", Quantity(other, MONEY))
     assert said == (round(100 * one) == round(100 * other))
 
 
@@ -231,7 +231,7 @@ def test_sums_of_money_are_told_apart_to_the_cent(one, other):
     ],
 )
 def test_texts_lists_and_plain_numbers(said, wanted, right):
-    assert same(said, wanted) is right
+    assert is_same(said, wanted) is right
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_texts_lists_and_plain_numbers(said, wanted, right):
     ],
 )
 def test_titles(said, right):
-    assert same(said, Title("Golden Garden", "Dora Vance", "longest folk music app")) is right
+    assert is_same(said, Title("Golden Garden", "Dora Vance", "longest folk music app")) is right
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def test_titles(said, right):
     ],
 )
 def test_lines(said, right):
-    assert same(said, Lines(("Ada Abbott", "Ben Barlow"))) is right
+    assert is_same(said, Lines(("Ada Abbott", "Ben Barlow"))) is right
 
 
 @pytest.mark.parametrize(
@@ -290,12 +290,12 @@ def test_lines(said, right):
     ],
 )
 def test_two_decimals(said, right):
-    assert same(said, TwoDecimals(1012.5)) is right
+    assert is_same(said, TwoDecimals(1012.5)) is right
 
 
 @given(st.text())
 def test_any_text_can_be_read(text):
     """Whatever a mail or an answer says is right or wrong, and no error."""
     for wanted in (TIME, SUM, Title("a", "b"), Lines(("a",)), TwoDecimals(1), "a"):
-        assert same(text, wanted) in (True, False)
-    assert plain(plain(text)) == plain(text) or text != plain(text)
+        assert is_same(text, wanted) in (True, False)
+    assert normalise(normalise(text)) == normalise(text) or text != normalise(text)

@@ -18,12 +18,13 @@ import pytest
 from agent_envs.appworld import sandbox
 from agent_envs.appworld.guest import modules
 from agent_envs.appworld.interpreter import Interpreter
-from agent_envs.appworld.sandbox import SandboxError, warden
+from agent_envs.appworld.sandbox import SandboxError, start_warden
 
 pytestmark = pytest.mark.slow
 
 REPOSITORY = Path(__file__).parents[3]
 SOURCES = REPOSITORY / "src", REPOSITORY
+PACKAGES = [path for path in sys.path if path.endswith("site-packages")]
 # The real modules and builtins instead of the sandbox's.
 UNLOCK = """
 import re
@@ -51,7 +52,7 @@ def warden_with(lines):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sandbox, "_BOOT", sandbox._BOOT.replace(start, f"{lines}\n{start}"))
         made = sandbox.Warden()
-        patch.setattr(sandbox, "_of_process", lambda pid: made)
+        patch.setattr(sandbox, "_warden_of", lambda pid: made)
         yield made
     made.close()
 
@@ -266,7 +267,7 @@ def test_no_text_has_a_path_of_the_host():
     for module in modules.MODULES:
         lines += [f"import {module}", f"fail(lambda: {module}.nothing)", f"tell({module})"]
         skipped = {"sleep", "help", "main"}
-        names += [f"{module}.{name}" for name in modules.public(module) if name not in skipped]
+        names += [f"{module}.{name}" for name in modules.list_public(module) if name not in skipped]
     lines += [LOOKS.format(name=name) for name in names]
     lines += ["open('x')", "from json import nothing", "1 +", "raise SystemExit(open)", "import os"]
     library = str(Path(os.__file__).parent)
@@ -362,12 +363,12 @@ def test_refused_by_the_kernel(attempt):
         other = Interpreter("2024-05-03T10:30:00", "", timeout=20)
         other.execute("x = 1", None)
         pid = other._process.number
-        keeper = warden()
+        keeper = start_warden()
         assert "Execution failed" in execute(code)
         assert other.execute("print(x)", None) == "1"
         assert other._process.number == pid
         other.close()
-    assert warden() is keeper
+    assert start_warden() is keeper
     assert keeper.alive
 
 
@@ -379,7 +380,7 @@ def test_agent_code_is_nobody():
 NO_JAIL = """
 from agent_envs.appworld.guest import jail, syscalls
 jail.enter = lambda: {"namespaces": "none here"}
-jail.shut = lambda root: {"empty root folder": "none here"}
+jail.hide_files = lambda root: {"empty root folder": "none here"}
 jail.Cells.fork = lambda self: jail.os.fork()
 jail.drop = lambda: {"seccomp": "none here"}
 """
@@ -390,9 +391,9 @@ def test_what_the_kernel_does_not_enforce_is_said():
     told = f"this machine does not protect {missing}"
     with warden_with(NO_JAIL):
         with pytest.raises(SandboxError, match=f"{told}.* agent code .*seccomp: none here"):
-            warden()
+            start_warden()
         with pytest.warns(RuntimeWarning, match=f"{told}.*; do not run malicious code"):
-            found = warden("best-effort")
+            found = start_warden("best-effort")
         assert not any(found.enforced[name] for name in missing.split(", "))
         assert set(found.lacking) == {"namespaces", "empty root folder", "seccomp"}
 
@@ -409,12 +410,7 @@ def test_what_the_kernel_does_not_enforce_is_said():
 def test_the_remedy_depends_on_the_machine(monkeypatch, platform, marker, remedy):
     monkeypatch.setattr(sandbox.sys, "platform", platform)
     monkeypatch.setattr(sandbox.Path, "exists", lambda self: str(self) == marker)
-    assert remedy in sandbox._remedy()
-
-
-def test_a_sandbox_of_another_name():
-    with pytest.raises(ValueError, match="did you mean 'strict'"):
-        warden("strickt")
+    assert remedy in sandbox._find_remedy()
 
 
 def test_a_warden_that_cannot_start():
@@ -428,11 +424,11 @@ def test_a_warden_that_cannot_start():
 PROGRAM = """
 import sys, time
 from agent_envs.appworld.interpreter import Interpreter
-from agent_envs.appworld.sandbox import warden
+from agent_envs.appworld.sandbox import start_warden
 made = [Interpreter("2024-05-03T10:30:00", "", timeout=100) for _ in range(3)]
 for one in made:
     one.execute("x = 1", None)
-print(warden().pid, flush=True)
+print(start_warden().pid, flush=True)
 made[0].execute("while True: pass", None)
 """
 
@@ -518,7 +514,7 @@ def test_all_of_this_as_an_ordinary_user(file, part):
         env={
             "PATH": os.environ["PATH"],
             "PYTHONDONTWRITEBYTECODE": "1",
-            "PYTHONPATH": os.pathsep.join([*map(str, SOURCES), *site.getsitepackages()]),
+            "PYTHONPATH": os.pathsep.join([*map(str, SOURCES), *PACKAGES]),
         },
         **ORDINARY,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections import Counter
 from datetime import date, timedelta
 from pathlib import Path
@@ -13,19 +14,19 @@ import pytest
 
 from agent_envs.appworld import tasks
 from agent_envs.appworld.apps import APPS
+from agent_envs.appworld.env import MARKS, read_reply
 from agent_envs.appworld.families import FAMILIES
 from agent_envs.appworld.families import plan as plans
 from agent_envs.appworld.families.plan import (
     DEFAULTS,
     FILLED,
+    TEXTS,
     Added,
-    texts,
-    verdict,
-    wanted_effects,
+    judge,
+    list_effects,
 )
 from agent_envs.appworld.mini import MiniWorld
 from agent_envs.appworld.people import Draft
-from agent_envs.appworld.replies import MARKS, read
 from agent_envs.appworld.session import Session
 
 pytestmark = pytest.mark.slow
@@ -61,15 +62,16 @@ def test_the_solution_succeeds_and_less_or_more_does_not(world, family):
     for seed in SEEDS:
         task_id = f"{family}-{seed}"
         world.open(task_id)
-        steps = world.solution()
+        steps = world.solution
         *before, last = steps
         assert not played(world, task_id, steps).failures
-        assert world.completed()
+        assert world.is_completed()
         # Nothing done: what is to change has not, and it is not completed.
         idle = played(world, task_id, [])
-        assert not world.completed()
-        changes = len(tasks.task(task_id).plan.changes)
-        asked = {"the answer is right"} if tasks.task(task_id).plan.answer is not None else set()
+        assert not world.is_completed()
+        plan = tasks.make_task(task_id).plan
+        changes = len(plan.changes)
+        asked = {"the answer is right"} if plan.answer is not None else set()
         expected = {"the task is completed"} | asked
         assert {f for f in idle.failures if not f.startswith("change ")} == expected
         assert len(idle.failures) == changes + len(expected)
@@ -88,11 +90,11 @@ def test_the_solution_succeeds_and_less_or_more_does_not(world, family):
 def test_who_does_nothing_and_answers_nothing_fails(family, seeds):
     """No task is done as it is opened, and no answer is 0 or empty."""
     for seed in range(seeds):
-        task = tasks.task(f"{family}-{seed}")
+        task = tasks.make_task(f"{family}-{seed}")
         for answer in (None, 0, 0.0, False, "", " ", "0", "0.00", "zero", "none", "nothing", "$0"):
-            session = Session(task.household, task.instruction, APPS, wanted_effects(task.plan))
+            session = Session(task.household, task.instruction, APPS, list_effects(task.plan))
             assert "value" in session.call("supervisor", "complete_task", {"answer": answer})
-            failures = verdict(task.plan, session).failures
+            failures = judge(task.plan, session).failures
             assert [name for name in failures if name.startswith(("change ", "the answer "))], seed
 
 
@@ -100,8 +102,8 @@ def test_who_does_nothing_and_answers_nothing_fails(family, seeds):
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
 def test_each_turn_of_a_solution_calls_an_app(family, seeds):
     for seed in range(seeds):
-        for code in family.solution(tasks.task(f"{family.name}-{seed}").plan):
-            assert read(f"<think>x</think>\n```python\n{code}\n```", 100) == (code, True)
+        for code in family.write_solution(tasks.make_task(f"{family.name}-{seed}").plan):
+            assert read_reply(f"<think>x</think>\n```python\n{code}\n```", 100) == (code, True)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +118,7 @@ def test_each_turn_of_a_solution_calls_an_app(family, seeds):
 )
 def test_nearly_right_is_not_enough(world, task_id, told, instead, failures):
     world.open(task_id)
-    *before, last = world.solution()
+    *before, last = world.solution
     assert told in last
     judged = played(world, task_id, [*before, last.replace(told, instead)])
     made = [name for name in judged.failures if name.startswith("change ")]
@@ -137,7 +139,7 @@ def test_the_clock_does_not_tell_the_task():
     found = 0
     for task_id in TASKS:
         day = date(2024, 3, 4) + timedelta(days=Random(task_id).randrange(180))
-        found += tasks.task(task_id).household.now.startswith(day.isoformat())
+        found += tasks.make_task(task_id).household.now.startswith(day.isoformat())
     assert found < 6  # of 252, at a chance of 1 in 180
 
 
@@ -146,7 +148,7 @@ def test_a_part_of_the_change_is_not_enough(world, family):
     """All is solved, then one of the changes is undone in the state itself."""
     task_id = f"{family}-1"
     world.open(task_id)
-    plan, steps = tasks.task(task_id).plan, world.solution()
+    plan, steps = tasks.make_task(task_id).plan, world.solution
     played(world, task_id, steps)
     if not plan.changes:
         session = world._session
@@ -154,7 +156,7 @@ def test_a_part_of_the_change_is_not_enough(world, family):
         assert world.evaluate().failures == ("the answer is right",)
         return
     session = world._session
-    changes = session.state.since(session.before)[plan.changes[0].table]
+    changes = session.state.find_changes(session.before)[plan.changes[0].table]
     row_id = next(iter({**changes.added, **changes.changed, **changes.removed}))
     rows = session.state.tables[plan.changes[0].table]
     if row_id in changes.added:
@@ -167,18 +169,18 @@ def test_a_part_of_the_change_is_not_enough(world, family):
 def test_as_many_tasks_as_promised():
     assert len(TASKS) >= 200
     assert len(FAMILIES) >= 20
-    assert len(set(tasks.task_ids("all"))) == len(FAMILIES) * 20
+    assert len(set(tasks.list_tasks("all"))) == len(FAMILIES) * 20
 
 
 def test_the_tables_of_texts_have_the_families_and_nothing_else():
     """Requests and solutions name only values that a plan gives."""
     tables = sorted(FOLDER.glob("*.toml"))
-    named = [name for table in tables for name in texts(table.stem)]
-    assert sorted(named) == sorted(FAMILIES)
+    named = [name for table in tables for name in tomllib.loads(table.read_text())]
+    assert sorted(named) == sorted(FAMILIES) == sorted(TEXTS)
     for name, family in FAMILIES.items():
         plan = family.plan(Draft(Random(1), 1))
-        code = "\n".join(plan.texts.solution)
-        for request in plan.requests:
+        code = "\n".join(family.texts.solution)
+        for request in family.texts.requests:
             asked = {field for _, field, _, _ in Formatter().parse(request) if field is not None}
             assert asked <= plan.given.keys(), name
             assert "\n" not in request
@@ -204,7 +206,7 @@ def test_difficulty_counts_apps():
 
 @pytest.mark.parametrize("task_id", TASKS)
 def test_a_request_reads_like_a_persons(task_id):
-    task = tasks.task(task_id)
+    task = tasks.make_task(task_id)
     text = task.instruction
     assert 50 < len(text) < 400
     assert text[0].isupper()
@@ -215,14 +217,14 @@ def test_a_request_reads_like_a_persons(task_id):
 
 def test_each_family_has_several_ways_to_ask():
     for family in FAMILIES:
-        asked = {tasks.task(f"{family}-{seed}").instruction for seed in range(20)}
+        asked = {tasks.make_task(f"{family}-{seed}").instruction for seed in range(20)}
         assert len(asked) >= 2, family
 
 
 def test_no_two_splits_share_a_task_and_unseen_families_are_unseen():
-    splits = {name: set(tasks.task_ids(name)) for name in tasks.SEEDS}
+    splits = {name: set(tasks.list_tasks(name)) for name in tasks.SEEDS}
     assert sum(map(len, splits.values())) == len(set().union(*splits.values()))
-    assert set().union(*splits.values()) == set(tasks.task_ids("all"))
+    assert set().union(*splits.values()) == set(tasks.list_tasks("all"))
     seen = {tasks.family_of(t) for name in ("train", "val", "test") for t in splits[name]}
     unseen = {tasks.family_of(t) for t in splits["test_unseen"]}
     assert unseen == set(tasks.UNSEEN)
@@ -236,10 +238,10 @@ def test_what_a_held_out_task_asks_for_is_asked_for_nowhere_else():
     for name, family in FAMILIES.items():
         if name in tasks.UNSEEN:
             continue
-        made = [tasks.task(f"{name}-{seed}") for seed in range(60)]
+        made = [tasks.make_task(f"{name}-{seed}") for seed in range(60)]
         for told in (
             [task.instruction for task in made],
-            [family.solution(task.plan) for task in made],
+            [family.write_solution(task.plan) for task in made],
             [tuple(sorted(task.plan.given.items())) for task in made],
         ):
             held_out = told[12:20]
@@ -249,7 +251,7 @@ def test_what_a_held_out_task_asks_for_is_asked_for_nowhere_else():
 
 def test_every_field_of_a_new_row_is_asked_for_or_has_its_default():
     for name in FAMILIES:
-        task = tasks.task(f"{name}-1")
+        task = tasks.make_task(f"{name}-1")
         for change in task.plan.changes:
             if isinstance(change, Added):
                 row = next(iter(task.household.state.tables[change.table].values()), None)
@@ -258,46 +260,46 @@ def test_every_field_of_a_new_row_is_asked_for_or_has_its_default():
 
 
 def test_there_are_as_many_tasks_to_train_on_as_one_wants():
-    more = tasks.task_ids("train", 300)
-    held_out = {t for name in ("val", "test", "test_unseen") for t in tasks.task_ids(name)}
+    more = tasks.list_tasks("train", 300)
+    held_out = {t for name in ("val", "test", "test_unseen") for t in tasks.list_tasks(name)}
     assert len(set(more)) == 300 * (len(FAMILIES) - len(tasks.UNSEEN))
     assert not held_out & set(more)
-    assert set(tasks.task_ids("train")) < set(more)
-    assert tasks.task_ids("val", 300) == tasks.task_ids("val")
-    assert len(tasks.task_ids("train_easy", 1)) == len(tasks.task_ids("train_easy")) / 12
+    assert set(tasks.list_tasks("train")) < set(more)
+    assert tasks.list_tasks("val", 300) == tasks.list_tasks("val")
+    assert len(tasks.list_tasks("train_easy", 1)) == len(tasks.list_tasks("train_easy")) / 12
     with pytest.raises(ValueError, match="train_seeds must be at least 1, got 0"):
-        tasks.task_ids("train", 0)
+        tasks.list_tasks("train", 0)
 
 
 def test_a_task_is_the_same_each_time():
-    before = tasks.task("split_the_dinner-4")
-    tasks.task.cache_clear()
-    again = tasks.task("split_the_dinner-4")
+    before = tasks.make_task("split_the_dinner-4")
+    tasks.make_task.cache_clear()
+    again = tasks.make_task("split_the_dinner-4")
     assert again is not before
     assert again.instruction == before.instruction
     assert again.household.state.tables == before.household.state.tables
-    assert tasks.task("split_the_dinner-5").household.person != before.household.person
+    assert tasks.make_task("split_the_dinner-5").household.person != before.household.person
 
 
 def test_the_easy_part_of_train():
-    easy = tasks.task_ids("train_easy")
-    assert set(easy) < set(tasks.task_ids("train"))
+    easy = tasks.list_tasks("train_easy")
+    assert set(easy) < set(tasks.list_tasks("train"))
     assert {FAMILIES[tasks.family_of(t)].difficulty for t in easy} == {1, 2}
 
 
 def test_unknown_names():
     with pytest.raises(ValueError, match="unknown split 'training', did you mean 'train'"):
-        tasks.task_ids("training")
+        tasks.list_tasks("training")
     with pytest.raises(ValueError, match="did you mean 'split_the_dinner-4'"):
-        tasks.task("split_dinner-4")
+        tasks.make_task("split_dinner-4")
     for seed in ("04", "-4", "4.0", "four", "٤", "", "1234567890"):
         with pytest.raises(ValueError, match="unknown task"):
-            tasks.task(f"split_the_dinner-{seed}")
+            tasks.make_task(f"split_the_dinner-{seed}")
 
 
 def test_nothing_that_marks_a_failure_is_in_the_worlds():
     for task_id in TASKS[::8]:
-        text = repr(tasks.task(task_id).household.state.tables)
+        text = repr(tasks.make_task(task_id).household.state.tables)
         assert not [mark for mark in MARKS if mark in text]
 
 

@@ -16,7 +16,7 @@ from agent_envs.search_qa import words
 from agent_envs.search_qa.accepted import Accepted
 from agent_envs.search_qa.answers import METRICS, exact_match
 from agent_envs.search_qa.forms import forms
-from agent_envs.testing.checkers import Case, audit_checker
+from agent_envs_lab.audits import Case, audit_checker
 
 CASES = Path(__file__).with_name("cases")
 FAMILIES = sorted(path.stem for path in CASES.iterdir())

@@ -77,7 +77,7 @@ def last(env, *replies, task="q"):
 def test_the_contract(folder, protocol, strict):
     options = {"protocol": protocol, "strict_compat": strict, "render_mode": "ansi"}
     env = gym.make("SearchQA-v0", data=str(folder), split="all", **options)
-    check_agent_env(env, oracle=Oracle, processes=protocol == "search_r1")
+    check_agent_env(env, oracle=Oracle)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_the_contract(folder, protocol, strict):
 )
 def test_the_contract_of_options(folder, options):
     env = gym.make("SearchQA-v0", data=str(folder), split="all", **options)
-    check_agent_env(env, processes=False)
+    check_agent_env(env)
 
 
 def test_anchors_of_text_are_what_they_are_for_and_leave_state_out(folder):
@@ -98,12 +98,12 @@ def test_anchors_of_text_are_what_they_are_for_and_leave_state_out(folder):
         "SearchQA-v0", data=str(folder), split="all", protocol="verl_agent", anchor="text"
     )
     with pytest.raises(ContractError, match=r"info\['anchor'\] is the observation"):
-        check_agent_env(env, processes=False)
+        check_agent_env(env)
 
 
 def test_the_contract_without_a_corpus(folder_of):
     env = SearchQA(data=folder_of(passages=()), split="all", retriever=Scripted(FOUND))
-    check_agent_env(env, processes=False)
+    check_agent_env(env)
 
 
 EPISODE = [SEARCH.format("chad"), "hm", SEARCH.format("capital of chad"), "hm"]

@@ -43,9 +43,9 @@ def test_a_server_changes_nothing(folder):
         there = SearchQA(data=folder, split="all", strict_compat=True, retriever=url)
         assert played(there) == played(here)
         assert played(copy.deepcopy(there)) == played(here)
-        check_agent_env(there, processes=False)
+        check_agent_env(there)
         wiki = WikiSearch(data=folder, split="all", retriever=url)
-        check_agent_env(wiki, processes=False)
+        check_agent_env(wiki)
 
 
 def test_a_server_that_dies_is_named_and_taken_for_no_answer(folder):

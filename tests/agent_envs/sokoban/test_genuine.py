@@ -10,7 +10,7 @@ import pytest
 from public_rules import shown
 
 from agent_envs.sokoban.env import ACTIONS, Sokoban
-from agent_envs.sokoban.levels import parsed
+from agent_envs.sokoban.levels import parse_level
 
 installed = importlib.util.find_spec("gym_sokoban") is not None
 XSB = {"_": " ", "O": ".", "√": "*", "X": "$", "P": "@", "#": "#"}
@@ -46,7 +46,7 @@ def test_200_rooms_of_gym_sokoban_for_50_steps_each():
         public.reset(render_mode="tiny_rgb_array")
         board = shown(public.room_fixed.astype(int), public.room_state.astype(int))
         rows = board.translate(str.maketrans(XSB)).split("\n")
-        env.room_put_in = parsed(rows, "gym-sokoban")
+        env.room_put_in = parse_level(rows, "gym-sokoban")
         observation, _ = env.reset(seed=number)
         assert observation == board
         plan = env.solver.plan(env.state) if number % 4 == 0 else []

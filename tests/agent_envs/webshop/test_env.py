@@ -63,14 +63,14 @@ def task_of(env, number):
     ],
 )
 def test_the_contract(options):
-    check_agent_env(make(**options), oracle=Oracle, processes=False)
+    check_agent_env(make(**options), oracle=Oracle)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("observation", ["text", "text_rich", "url"])
 def test_the_contract_of_upstream_mode(observation):
     env = make(mode="upstream", observation=observation, price_seed=3)
-    check_agent_env(env, processes=observation == "text_rich")
+    check_agent_env(env)
 
 
 @pytest.mark.slow
@@ -78,7 +78,7 @@ def test_the_contract_of_upstream_mode(observation):
 def test_the_contract_on_peoples_goals(made_up, options):
     env = make(data=made_up, split="test", **options)
     strict = "mode" not in options
-    check_agent_env(env, oracle=Oracle if strict else None, processes=strict)
+    check_agent_env(env, oracle=Oracle if strict else None)
 
 
 def test_an_episode_told_from_outside(shop):

@@ -1,19 +1,105 @@
-"""The base of all apps: log-in, pages, rows of the session's state. Public methods are APIs."""
+"""The base of all apps: documented APIs, the check of their arguments, log-in, pages, rows.
+
+The public methods of an app are its APIs. Their annotations name kinds of values (`KINDS`), their
+docstrings are their documentation. The token of an app with log-in and the pages of an API that
+returns a `Page` are documented, checked and applied here for all of them.
+"""
 
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, ClassVar
-
-from agent_envs.appworld.apis import Api, Email, Refusal, Text, documented
+import re
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Mapping
 
     from agent_envs.appworld.session import Session
     from agent_envs.appworld.state import Row, State
 
+Amount = float
+Answer = str | int | float | bool | None
+Body = str
+Count = int
+Day = str
+Email = str
+Emails = list[str]
+Moment = str
+Page = list[dict[str, Any]]
+Rating = int
+Text = str
+Words = list[str]
+Written = str
+
+LARGEST_AMOUNT = 100_000
+LARGEST_PAGE = 20
+LONGEST_LINE = 200
+LONGEST_LIST = 50
+LONGEST_TEXT = 5000
 MOST_ROWS = 300  # most rows of a kind in an app
+
+
+class Refusal(Exception):
+    """An API refuses a call, with an HTTP status and a message."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Parameter(NamedTuple):
+    """One parameter of an API."""
+
+    name: str
+    kind: str
+    required: bool
+    default: Any
+    description: str
+
+
+TOKEN = Parameter("access_token", "Token", True, None, "what login of this app gave")
+PAGES = (
+    Parameter("page_index", "Count", False, 0, "number of the page, from 0"),
+    Parameter("page_limit", "PageLimit", False, 5, f"entries a page, at most {LARGEST_PAGE}"),
+)
+
+
+class Api(NamedTuple):
+    """An API: its documentation, and the method that does it."""
+
+    name: str
+    description: str
+    parameters: tuple[Parameter, ...]
+    response: str
+    method: Callable[..., Any]
+
+    def check_arguments(self, given: Mapping[str, Any]) -> None:
+        """Refuse unknown, missing or wrong arguments (422) and a missing access token (401)."""
+        known = [parameter.name for parameter in self.parameters]
+        for name in given:
+            if name not in known:
+                raise Refusal(422, f"{self.name} has no parameter {name!r}; it has {known}.")
+        if "access_token" in known and not given.get("access_token"):
+            raise Refusal(401, "An access_token is needed: call login of this app first.")
+        for name, kind, required, default, description in self.parameters:
+            if name not in given:
+                if required:
+                    raise Refusal(422, f"{self.name} needs {name}: {description}.")
+                continue
+            value = given[name]
+            wanted = describe_mismatch(kind, value)
+            if wanted and not (value is None and default is None and not required):
+                raise Refusal(422, f"{name} must be {wanted}, got {value!r:.60}.")
+
+    def call(self, app: App, given: Mapping[str, Any]) -> Any:
+        """The value of a call with checked arguments, or one page of it."""
+        shared = {parameter.name for parameter in (TOKEN, *PAGES)}
+        value = self.method(app, **{name: given[name] for name in given if name not in shared})
+        if PAGES[0] not in self.parameters:
+            return value
+        index, limit = (given.get(parameter.name, parameter.default) for parameter in PAGES)
+        return value[index * limit : (index + 1) * limit]
 
 
 class App:
@@ -27,12 +113,11 @@ class App:
 
     name: ClassVar[str]
     open: ClassVar[bool] = False
-
     apis: ClassVar[dict[str, Api]]
 
     def __init_subclass__(cls) -> None:
         cls.apis = {
-            name: documented(name, method)
+            name: _describe_api(name, method, token=not (cls.open or name == "login"))
             for name, method in inspect.getmembers(cls, inspect.isfunction)
             if not name.startswith("_") and not (name == "login" and cls.open)
         }
@@ -43,10 +128,6 @@ class App:
     @property
     def _state(self) -> State:
         return self._session.state
-
-    @property
-    def _now(self) -> str:
-        return self._session.now
 
     def login(self, username: Email, password: Text) -> dict[str, Any]:
         """Log in to the app.
@@ -60,9 +141,9 @@ class App:
         if username != self._session.email or password != self._session.passwords[self.name]:
             raise Refusal(401, "Wrong username or password; the username is the email address.")
         self._session.logged_in.add(self.name)
-        return {"access_token": self._session.token(self.name)}
+        return {"access_token": self._session.make_token(self.name)}
 
-    def _add(self, table: str, **fields: Any) -> int:
+    def _add_row(self, table: str, **fields: Any) -> int:
         """Add a row, if there is room, and return its id."""
         if len(self._state.tables[table]) >= MOST_ROWS:
             raise Refusal(
@@ -70,34 +151,30 @@ class App:
             )
         return self._state.add(table, **fields)
 
-    def _remove(self, table: str, row_id: int) -> None:
-        """Remove a row; if it existed before the task, this is an effect."""
-        before = self._session.before.get(table, row_id)
-        if before is not None:
-            self._effect("deletion", table=table, **before)
-        self._state.remove(table, row_id)
-
-    def _effect(self, kind: str, **fields: Any) -> None:
-        """Record an irreversible effect, see `ledger`."""
-        self._session.ledger.add(kind, **fields)
-
-    def _found(self, table: str, row_id: int, what: str) -> Row:
+    def _find_row(self, table: str, row_id: int) -> Row:
         """A row that must exist."""
         row = self._state.get(table, row_id)
         if row is None:
-            raise Refusal(404, f"There is no {what} with id {row_id}.")
+            raise Refusal(404, f"There is no {table.removesuffix('s')} with id {row_id}.")
         return row
 
-    def _give(self, table: str, row_id: int, what: str, **new: Any) -> None:
+    def _set_fields(self, table: str, row_id: int, **new: Any) -> None:
         """Set values of a row, which must exist; None keeps the old value."""
-        self._found(table, row_id, what)
+        self._find_row(table, row_id)
         given = {name: value for name, value in new.items() if value is not None}
         self._state.change(table, row_id, **given)
 
+    def _remove_row(self, table: str, row_id: int) -> None:
+        """Remove a row, which must exist; if it existed before the task, this is an effect."""
+        self._find_row(table, row_id)
+        before = self._session.before.get(table, row_id)
+        if before is not None:
+            self._record_effect("deletion", table=table, **before)
+        self._state.remove(table, row_id)
 
-def page(rows: Iterable[Any], page_index: int, page_limit: int) -> list[Any]:
-    """One page of rows."""
-    return list(rows)[page_index * page_limit : (page_index + 1) * page_limit]
+    def _record_effect(self, kind: str, **fields: Any) -> None:
+        """Record an irreversible effect, see `session.Ledger`."""
+        self._session.ledger.add(kind, **fields)
 
 
 def has_words(query: str, *texts: str) -> bool:
@@ -106,6 +183,104 @@ def has_words(query: str, *texts: str) -> bool:
     return all(word in all_of_it for word in query.lower().split())
 
 
+def drop_repeats(values: list[str]) -> list[str]:
+    """Each value once, in order."""
+    return list(dict.fromkeys(values))
+
+
 def only(row: Row, *fields: str) -> dict[str, Any]:
     """Some fields of a row."""
     return {name: row[name] for name in fields}
+
+
+def check_one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    """Refuse a value that is not allowed."""
+    if value not in allowed:
+        raise Refusal(422, f"{name} must be one of {allowed}, got {value!r:.60}.")
+
+
+def _describe_api(name: str, method: Callable[..., Any], *, token: bool) -> Api:
+    """The API of a method, from its signature and its docstring."""
+    text, _, listed = inspect.cleandoc(method.__doc__ or "").partition("\n\nArgs:\n")
+    summary, _, response = text.partition("\n\nGives: ")
+    described = dict(re.findall(r"^\s+(\w+): (.+)$", listed, re.MULTILINE))
+    signature = inspect.signature(method)
+    own = [
+        Parameter(one.name, one.annotation, required, default, described[one.name])
+        for one in list(signature.parameters.values())[1:]
+        for required in [one.default is one.empty]
+        for default in [None if required else one.default]
+    ]
+    pages = PAGES if signature.return_annotation == "Page" else ()
+    parameters = (*([TOKEN] if token else ()), *own, *pages)
+    return Api(name, " ".join(summary.split()), parameters, " ".join(response.split()), method)
+
+
+def describe_mismatch(kind: str, value: Any) -> str:
+    """The description of a kind if the value is not of that kind, else ""."""
+    holds, wanted = KINDS[kind.removesuffix(" | None")]
+    return "" if holds(value) else wanted
+
+
+def _accept_integers(low: int, high: int | None = None) -> Callable[[Any], bool]:
+    return lambda v: type(v) is int and low <= v and (high is None or v <= high)
+
+
+def _is_text(value: Any, longest: int = LONGEST_LINE) -> bool:
+    return type(value) is str and len(value) <= longest
+
+
+def _is_line(value: Any, longest: int = LONGEST_LINE) -> bool:
+    return _is_text(value, longest) and bool(value.strip())
+
+
+def _is_email(value: Any) -> bool:
+    return _is_text(value) and bool(re.fullmatch(r"[^@\s]+@[^@\s]+", value))
+
+
+def _accept_lists(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda v: type(v) is list and len(v) <= LONGEST_LIST and all(map(holds, v))
+
+
+def _is_amount(value: Any) -> bool:
+    return type(value) in (int, float) and 0 < value <= LARGEST_AMOUNT and round(value, 2) == value
+
+
+def _accept_times(form: str, kind: type[date]) -> Callable[[Any], bool]:
+    def holds(value: Any) -> bool:
+        if not _is_text(value) or not re.fullmatch(form, value):
+            return False
+        try:
+            kind.fromisoformat(value)
+        except ValueError:
+            return False
+        return True
+
+    return holds
+
+
+_LINE = f"of at most {LONGEST_LINE} characters"
+_LONG = f"of at most {LONGEST_TEXT} characters"
+_MOMENT = r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?"
+KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "Amount": (_is_amount, "a sum of money above 0 with at most two decimals"),
+    "Body": (lambda v: _is_text(v, LONGEST_TEXT), f"a text {_LONG}"),
+    "Count": (_accept_integers(0, 1_000_000), "a whole number from 0"),
+    "Day": (_accept_times(r"\d{4}-\d\d-\d\d", date), "a day like '2024-05-31'"),
+    "Email": (_is_email, "an email address"),
+    "Emails": (_accept_lists(_is_email), f"a list of at most {LONGEST_LIST} email addresses"),
+    "Moment": (_accept_times(_MOMENT, datetime), "a time like '2024-05-31T18:30'"),
+    "PageLimit": (_accept_integers(1, LARGEST_PAGE), f"a whole number from 1 to {LARGEST_PAGE}"),
+    "Rating": (_accept_integers(1, 5), "a whole number from 1 to 5"),
+    "Text": (_is_line, f"a text that is not empty, {_LINE}"),
+    "Token": (_is_text, "a text"),
+    "Words": (_accept_lists(_is_line), f"a list of at most {LONGEST_LIST} texts {_LINE}"),
+    "bool": (lambda v: type(v) is bool, "True or False"),
+    "int": (lambda v: type(v) is int, "a whole number"),
+    "Written": (lambda v: _is_line(v, LONGEST_TEXT), f"a text that is not empty, {_LONG}"),
+    "str": (_is_text, f"a text {_LINE}"),
+    "Answer": (
+        lambda v: v is None or type(v) in (str, int, float, bool),
+        "a text or a number, or None where nothing was asked",
+    ),
+}

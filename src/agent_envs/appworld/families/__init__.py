@@ -1,11 +1,11 @@
 """Task families of the small world: requests, solutions and what must change."""
 
-from agent_envs.appworld.families import birthdays, days, errands, home, mails, money, music
+from agent_envs.appworld.families import days, home, mails, money, music
 from agent_envs.appworld.families.plan import Family
 
 FAMILIES: dict[str, Family] = {
     family.name: family
-    for module in (music, home, money, mails, days, birthdays, errands)
+    for module in (music, home, money, mails, days)
     for family in module.FAMILIES
 }
 

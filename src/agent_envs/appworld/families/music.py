@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent_envs.appworld.families.plan import Added, Changed, Family, Plan, mailed, texts
-from agent_envs.appworld.people import FIRST_ID, Draft
+from agent_envs.appworld.families.plan import TEXTS, Added, Changed, Family, Plan, want_mail
+from agent_envs.appworld.people import FIRST_ID, WORDS, Draft
 from agent_envs.appworld.reading import Title
-from agent_envs.appworld.words import ARTISTS, GENRES, PLAYLISTS
-
-_TEXTS = texts("music")
 
 
 def _rename(draft: Draft, field: str, name: str) -> None:
@@ -28,7 +25,7 @@ def _songs(draft: Draft) -> list[dict[str, Any]]:
 
 def like_an_artist(draft: Draft) -> Plan:
     """Like all songs of an artist that are not liked yet."""
-    artist = draft.scenario(ARTISTS)
+    artist = draft.choose_subject(WORDS["artists"])
     _rename(draft, "artist", artist)
     for song in draft.rows["songs"]:
         if song["artist"] == artist:
@@ -37,7 +34,6 @@ def like_an_artist(draft: Draft) -> Plan:
     songs = _songs(draft)
     new = [song for song in songs if song["artist"] == artist and not song["liked"]]
     return Plan(
-        _TEXTS["like_an_artist"],
         {"artist": artist},
         tuple(Changed("songs", {"id": song["id"]}, {"liked": True}) for song in new),
     )
@@ -45,30 +41,25 @@ def like_an_artist(draft: Draft) -> Plan:
 
 def longest_of_a_genre(draft: Draft) -> Plan:
     """Name the longest song of a genre."""
-    genre = draft.scenario(GENRES)
+    genre = draft.choose_subject(WORDS["genres"])
     _rename(draft, "genre", genre)
     by_length = sorted(draft.rows["songs"], key=lambda song: song["seconds"])
     if by_length[-1]["genre"] == genre and sum(s["genre"] == genre for s in by_length) > 1:
         # The longest of all songs is none of the genre's: who does not look at it is wrong.
         by_length[-1]["genre"] = next(s["genre"] for s in by_length if s["genre"] != genre)
     longest = [song for song in by_length if song["genre"] == genre][-1]
-    return Plan(
-        _TEXTS["longest_of_a_genre"],
-        {"genre": genre},
-        answer=Title(longest["title"], longest["artist"]),
-    )
+    return Plan({"genre": genre}, answer=Title(longest["title"], longest["artist"]))
 
 
 def rate_a_playlist(draft: Draft) -> Plan:
     """Rate the songs of a playlist that have no rating yet."""
     rated = draft.rng.choice((3, 4, 5))
     playlist, other = draft.rng.sample(draft.rows["playlists"], 2)
-    playlist["title"] = draft.scenario(PLAYLISTS)
-    other["title"] = draft.rng.choice([t for t in PLAYLISTS if t != playlist["title"]])
+    playlist["title"] = draft.choose_subject(WORDS["playlists"])
+    other["title"] = draft.rng.choice([t for t in WORDS["playlists"] if t != playlist["title"]])
     for place, song_id in enumerate(playlist["song_ids"]):
         draft.rows["songs"][song_id - FIRST_ID]["rating"] = (0, 4, 0, 5, 0, 3)[place]
     return Plan(
-        _TEXTS["rate_a_playlist"],
         {"title": playlist["title"], "rated": rated},
         tuple(
             Changed("songs", {"id": song_id}, {"rating": rated})
@@ -79,12 +70,11 @@ def rate_a_playlist(draft: Draft) -> Plan:
 
 def playlist_from_a_note(draft: Draft) -> Plan:
     """Make a playlist of the songs that a note lists, in its order."""
-    occasion = draft.scenario(_TEXTS["playlist_from_a_note"].subjects)
+    occasion = draft.choose_subject(TEXTS["playlist_from_a_note"].subjects)
     songs = draft.rng.sample(_songs(draft), 5)
     lines = [f"- {song['title']} ({song['artist']})" for song in songs]
-    draft.note(f"Songs for: {occasion}", "\n".join(lines), "music")
+    draft.add_note(f"Songs for: {occasion}", "\n".join(lines), "music")
     return Plan(
-        _TEXTS["playlist_from_a_note"],
         {"occasion": occasion},
         (Added("playlists", {"title": occasion, "song_ids": [song["id"] for song in songs]}),),
     )
@@ -92,25 +82,24 @@ def playlist_from_a_note(draft: Draft) -> Plan:
 
 def songs_that_a_friend_asks_for(draft: Draft) -> Plan:
     """Answer a friend's mail with wishes for songs by making a playlist and replying."""
-    (friend,) = draft.people(1, "friend")
+    (friend,) = draft.choose_people(1, "friend")
     artists = draft.rng.sample(sorted({song["artist"] for song in _songs(draft)}), 2)
     songs = [song for song in _songs(draft) if song["artist"] in artists]
-    draft.mail(
+    draft.add_mail(
         friend["email"],
         "Music for the party",
         f"For the party I would love everything by {artists[0]} and by {artists[1]}. "
         "Tell me what the playlist is called when it is ready!",
         days=1,
     )
-    party = draft.scenario(_TEXTS["songs_that_a_friend_asks_for"].subjects)
+    party = draft.choose_subject(TEXTS["songs_that_a_friend_asks_for"].subjects)
     title = f"{party} with {friend['name'].split()[0]}"
     wanted = {"title": title, "song_ids": frozenset(song["id"] for song in songs)}
     return Plan(
-        _TEXTS["songs_that_a_friend_asks_for"],
         {"name": friend["name"], "title": title},
         (
             Added("playlists", wanted),
-            mailed([friend["email"]], "Re: Music for the party", title),
+            want_mail([friend["email"]], "Re: Music for the party", title),
         ),
     )
 

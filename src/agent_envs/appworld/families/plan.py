@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from string import Template
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agent_envs.appworld.ledger import Effect, fits
-from agent_envs.appworld.reading import same
+from agent_envs.appworld.people import freeze
+from agent_envs.appworld.reading import is_same
+from agent_envs.appworld.session import Effect, Verdict, has_values
 from agent_envs.appworld.state import Changes
 from agent_envs.assets import table
 
@@ -85,12 +86,12 @@ class Removed(NamedTuple):
 _Change = Added | Changed | Removed
 
 
-def mailed(recipients: list[str] | frozenset[str], subject: str, body: Any) -> Added:
+def want_mail(recipients: list[str] | frozenset[str], subject: str, body: Any) -> Added:
     """A mail that must be sent."""
     return Added("mails", {"recipients": recipients, "subject": subject, "body": body})
 
 
-def paid(receiver: str, amount: float, note: str) -> Added:
+def want_payment(receiver: str, amount: float, note: str) -> Added:
     """A payment that must be made."""
     return Added("transactions", {"receiver": receiver, "amount": amount, "note": note})
 
@@ -99,7 +100,7 @@ class Texts(NamedTuple):
     """The texts of a family.
 
     requests: wordings of the request, with {names} of the given values. solution: the code of each
-    turn after the first, with $names of the given values. subjects: for `Draft.scenario`.
+    turn after the first, with $names of the given values. subjects: for `Draft.choose_subject`.
     """
 
     requests: tuple[str, ...]
@@ -107,19 +108,24 @@ class Texts(NamedTuple):
     subjects: tuple[Any, ...] = ()
 
 
-def texts(module: str) -> dict[str, Texts]:
+def _read_texts(module: str) -> dict[str, Texts]:
     """The texts of each family of a module, from the TOML file beside it."""
-    families = table(f"appworld/families/{module}.toml")
     return {
         name: Texts(
             tuple(" ".join(request.split()) for request in family["requests"]),
-            tuple(family["solution"]),
-            tuple(
-                tuple(one) if isinstance(one, list) else one for one in family.get("subjects", ())
-            ),
+            family["solution"],
+            family.get("subjects", ()),
         )
-        for name, family in families.items()
+        for name, family in freeze(table(f"appworld/families/{module}.toml")).items()
     }
+
+
+TEXTS: dict[str, Texts] = {
+    name: texts
+    for module in ("music", "home", "money", "mails", "days")
+    for name, texts in _read_texts(module).items()
+}
+"""The texts of each family."""
 
 
 @dataclass(frozen=True)
@@ -127,21 +133,14 @@ class Plan:
     """One task of a family.
 
     Args:
-        texts: the texts of the family.
         given: the values in the request and the solution, by name.
         changes: all required changes.
-        answer: the answer, for `reading.same`; None if there is no question.
+        answer: the answer, for `reading.is_same`; None if there is no question.
     """
 
-    texts: Texts
     given: Mapping[str, Any]
     changes: tuple[_Change, ...] = ()
     answer: Any = None
-
-    @property
-    def requests(self) -> tuple[str, ...]:
-        """The wordings of the request."""
-        return self.texts.requests
 
 
 class Family(NamedTuple):
@@ -156,54 +155,35 @@ class Family(NamedTuple):
         """The prefix of its task ids."""
         return self.plan.__name__
 
-    def solution(self, plan: Plan) -> tuple[str, ...]:
+    @property
+    def texts(self) -> Texts:
+        """Its requests, solution and subjects."""
+        return TEXTS[self.name]
+
+    def write_solution(self, plan: Plan) -> tuple[str, ...]:
         """The code of each turn."""
         logins = "".join(_LOGIN.format(app) for app in self.apps)
         given = {"logins": logins} | {name: repr(value) for name, value in plan.given.items()}
-        codes = (_LOOK, *plan.texts.solution)
+        codes = (_LOOK, *self.texts.solution)
         return tuple(Template(code).substitute(given).strip() for code in codes)
 
 
-@dataclass
-class TaskOutcome:
-    """Names of a task's tests that pass, and of those that fail."""
-
-    passes: list[str] = field(default_factory=list)
-    failures: list[str] = field(default_factory=list)
-
-    def note(self, name: str, passed: bool) -> None:
-        """Add the outcome of a test."""
-        (self.passes if passed else self.failures).append(name)
-
-    @property
-    def success(self) -> bool:
-        """Whether all pass."""
-        return not self.failures
-
-
-def wanted_effects(plan: Plan) -> list[Effect]:
+def list_effects(plan: Plan) -> list[Effect]:
     """The effects that a task requests, which follow from the required changes."""
-    return [effect for change in plan.changes for effect in _effects(change)]
+    return [effect for change in plan.changes for effect in _list_effects(change)]
 
 
-def _effects(change: _Change) -> list[Effect]:
+def _list_effects(change: _Change) -> list[Effect]:
     if isinstance(change, Removed):
         return [Effect("deletion", {"table": change.table, **change.where})]
     fields = change.fields
     if isinstance(change, Changed):
         declined = change.table == "requests" and fields.get("status") == "declined"
         return [Effect("declined request", change.where)] if declined else []
-    return _sent(change)
-
-
-def _sent(change: Added) -> list[Effect]:
-    """The effects of a new row, on those who are told of it."""
-    fields = change.fields
     if change.table == "events":
-        told = {name: fields.get(name, "") for name in ("title", "start", "end", "place")}
-        return [
-            Effect("invitation", {"guest": g, **told}) for g in sorted(fields.get("guests", ()))
-        ]
+        shown = {name: fields.get(name, "") for name in ("title", "start", "end", "place")}
+        guests = sorted(fields.get("guests", ()))
+        return [Effect("invitation", {"guest": guest, **shown}) for guest in guests]
     kind = _SENT.get(change.table)
     return [Effect(kind, fields)] if kind else []
 
@@ -211,14 +191,14 @@ def _sent(change: Added) -> list[Effect]:
 _SENT = {"mails": "mail", "transactions": "payment", "requests": "request for money"}
 
 
-def verdict(plan: Plan, session: Session) -> TaskOutcome:
+def judge(plan: Plan, session: Session) -> Verdict:
     """The outcome of the tests: each change, nothing else, no harm, the end, the answer."""
-    told, before, now, ended = TaskOutcome(), session.before, session.state, session.ended
-    found = now.since(before)
+    before, now, ended = session.before, session.state, session.ended
+    found, tests = now.find_changes(before), dict[str, bool]()
     explained: set[tuple[str, str, int]] = set()
     for number, change in enumerate(plan.changes, 1):
-        place = _explaining(_settled(change, now), before, found, explained)
-        told.note(f"change {number} of {len(plan.changes)} in {change.table} is made", bool(place))
+        place = _find_change(_fill_fields(change, now), before, found, explained)
+        tests[f"change {number} of {len(plan.changes)} in {change.table} is made"] = bool(place)
         explained |= {place} if place else set()
     others = {
         (table, kind, row_id)
@@ -227,15 +207,19 @@ def verdict(plan: Plan, session: Session) -> TaskOutcome:
         for row_id in rows
         if kind != "changed" or rows[row_id].keys() - FREE.get(table, frozenset())
     }
-    told.note("nothing else is changed", others <= explained)
-    told.note("nothing is done that cannot be undone", not (session.ledger.unasked or session.lost))
-    told.note("the task is completed", ended is not None and ended[1] == "success")
+    tests["nothing else is changed"] = others <= explained
+    harm = session.ledger.unasked or session.lost
+    tests["nothing is done that cannot be undone"] = not harm
+    tests["the task is completed"] = ended is not None and ended[1] == "success"
     if plan.answer is not None:
-        told.note("the answer is right", ended is not None and same(ended[0], plan.answer))
-    return told
+        tests["the answer is right"] = ended is not None and is_same(ended[0], plan.answer)
+    return Verdict(
+        tuple(name for name, passed in tests.items() if passed),
+        tuple(name for name, passed in tests.items() if not passed),
+    )
 
 
-def _settled(change: _Change, now: State) -> _Change:
+def _fill_fields(change: _Change, now: State) -> _Change:
     """A change with all fields, and with ids in place of `IdOf`.
 
     The id is 0 if there is no such row.
@@ -243,7 +227,9 @@ def _settled(change: _Change, now: State) -> _Change:
     if not isinstance(change, Added):
         return change
     fields = {
-        name: next((row["id"] for row in now.rows(wanted.table) if fits(row, wanted.fields)), 0)
+        name: next(
+            (row["id"] for row in now.find_rows(wanted.table) if has_values(row, wanted.fields)), 0
+        )
         if isinstance(wanted, IdOf)
         else wanted
         for name, wanted in change.fields.items()
@@ -251,26 +237,23 @@ def _settled(change: _Change, now: State) -> _Change:
     return Added(change.table, {**DEFAULTS.get(change.table, {}), **fields})
 
 
-def _explaining(
-    change: _Change,
-    before: State,
-    found: Mapping[str, Changes],
-    taken: set[tuple[str, str, int]],
+def _find_change(
+    change: _Change, before: State, found: Mapping[str, Changes], taken: set[tuple[str, str, int]]
 ) -> tuple[str, str, int] | None:
     """The found change that corresponds to this one."""
     changes = found.get(change.table, NO_CHANGES)
     if isinstance(change, Added):
         for row_id, row in changes.added.items():
             place = (change.table, "added", row_id)
-            if place not in taken and fits(row, change.fields):
+            if place not in taken and has_values(row, change.fields):
                 return place
         return None
-    (row,) = before.rows(change.table, **change.where)
+    (row,) = before.find_rows(change.table, **change.where)
     row_id = row["id"]
     if isinstance(change, Removed):
         return (change.table, "removed", row_id) if row_id in changes.removed else None
     made = changes.changed.get(row_id, {})
     names = made.keys() - FREE.get(change.table, frozenset())
-    if names == change.fields.keys() and fits(made, change.fields):
+    if names == change.fields.keys() and has_values(made, change.fields):
         return (change.table, "changed", row_id)
     return None

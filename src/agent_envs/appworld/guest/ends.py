@@ -59,7 +59,7 @@ class End(NamedTuple):
         return f"exit status {code}"
 
 
-def seen(status: int, usage: tuple[float, ...], *, ran: bool = False) -> End:
+def read_end(status: int, usage: tuple[float, ...], *, ran: bool = False) -> End:
     """The end with a wait status and the resources from `os.wait4`."""
     user, system, peak = usage[:3]
     return End(status, ran, user + system, int(peak) * _UNIT, CPU)

@@ -1,22 +1,29 @@
 """The kernel's restrictions of agent code: no network, files or processes, bounded resources.
 
-`enter` and `shut` isolate the warden from the machine, `Cells` isolates the interpreters from each
-other, and `drop` leaves an interpreter little more than its memory and its socket. They return what
-the kernel refused, by layer: kernels and containers differ. The module `probe` tests the result.
+`enter` and `hide_files` isolate the warden from the machine, `Cells` isolates the interpreters from
+each other, and `drop` leaves an interpreter little more than its memory and its socket. They return
+what the kernel refused, by layer: kernels and containers differ. `probe` tests the result.
 """
 
 from __future__ import annotations
 
 import ctypes
+import errno
+import mmap
 import os
 import resource
 import signal
+import socket
 import struct
 import sys
 from contextlib import suppress
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from agent_envs.appworld.guest import ends, syscalls
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 NOBODY = 65_534
 
@@ -33,6 +40,34 @@ _RULESET, _RESTRICT, _VERSION = 444, 446, 1  # Landlock; the numbers are the sam
 _LANDLOCK_FILES = {1: 0x1FFF, 2: 0x3FFF, 3: 0x7FFF, 5: 0xFFFF}
 _NO_TABLE = "the numbers of this machine's system calls are not known"
 _LANDLOCK_TCP, _LANDLOCK_SCOPES = 4, 6
+# System calls that must fail, whatever their arguments: numbers on x86-64 and aarch64.
+SHARED = {
+    "shmget": (29, 194),
+    "semget": (64, 190),
+    "msgget": (68, 186),
+    "mq_open": (240, 180),
+    "add_key": (248, 217),
+    "request_key": (249, 218),
+    "keyctl": (250, 219),
+    "memfd_create": (319, 279),
+    "memfd_secret": (447, 447),
+}
+SURFACE = {
+    "ptrace": (101, 117),
+    "process_vm_readv": (310, 270),
+    "mount": (165, 40),
+    "fsopen": (430, 430),
+    "unshare": (272, 97),
+    "setns": (308, 268),
+    "bpf": (321, 280),
+    "perf_event_open": (298, 241),
+    "userfaultfd": (323, 282),
+    "io_uring_setup": (425, 425),
+    "init_module": (175, 105),
+    "kexec_load": (246, 104),
+    "open_by_handle_at": (304, 265),
+}
+_FAMILIES = (1, 2, 10, 16, 17, 38, 40)  # unix, inet, inet6, netlink, packet, alg, vsock
 
 
 def enter() -> dict[str, str]:
@@ -42,19 +77,19 @@ def enter() -> dict[str, str]:
     libc = syscalls.libc()
     if not hasattr(libc, "unshare"):
         return {"namespaces": f"{sys.platform} has none"}
-    if os.geteuid() == 0 and not _works(lambda: _unshared(libc, _SPACES | _USER)):
-        return {"namespaces": _unshared(libc, _SPACES)}
-    return {"namespaces": _unshared(libc, _SPACES | _USER)}
+    if os.geteuid() == 0 and not _can_in_a_child(lambda: _unshare(libc, _SPACES | _USER)):
+        return {"namespaces": _unshare(libc, _SPACES)}
+    return {"namespaces": _unshare(libc, _SPACES | _USER)}
 
 
-def _unshared(libc: Any, spaces: int) -> str:
+def _unshare(libc: Any, spaces: int) -> str:
     """Enter new namespaces: "" or the error. With a user namespace, root becomes nobody first."""
     if spaces & _USER:
         _become_nobody()
-    return _error() if libc.unshare(spaces) else ""
+    return _last_error() if libc.unshare(spaces) else ""
 
 
-def _works(change: Any) -> bool:
+def _can_in_a_child(change: Any) -> bool:
     """Whether a child could make a change."""
     pid = os.fork()
     if not pid:
@@ -62,7 +97,7 @@ def _works(change: Any) -> bool:
     return os.waitpid(pid, 0)[1] == 0
 
 
-def shut(root: str) -> dict[str, str]:
+def hide_files(root: str) -> dict[str, str]:
     """Make an empty folder the only visible one, and give up access to any other for good."""
     libc = syscalls.libc()
     why = _pivot(libc, root)
@@ -82,12 +117,12 @@ def _pivot(libc: Any, root: str) -> str:
         return _NO_TABLE
     folder = os.fsencode(root)
     if libc.mount(b"none", b"/", None, _PRIVATE, None):
-        return _error()
+        return _last_error()
     if libc.mount(b"none", folder, b"tmpfs", _EMPTY, b"size=4k,nr_inodes=1,mode=555"):
-        return _error()
+        return _last_error()
     os.chdir(root)
     if libc.syscall(syscalls.number(*_PIVOT), b".", b".") or libc.umount2(b".", _DETACH):
-        return _error()
+        return _last_error()
     return ""
 
 
@@ -97,16 +132,16 @@ def _landlock(libc: Any) -> str:
         return _NO_TABLE
     version = libc.syscall(_RULESET, None, ctypes.c_size_t(0), _VERSION)
     if version < 1:
-        return _error()
+        return _last_error()
     files = max(mask for since, mask in _LANDLOCK_FILES.items() if since <= version)
     attributes = struct.pack("=Q", files)
     attributes += struct.pack("=Q", 3) * (version >= _LANDLOCK_TCP)
     attributes += struct.pack("=Q", 3) * (version >= _LANDLOCK_SCOPES)
     ruleset = libc.syscall(_RULESET, attributes, ctypes.c_size_t(len(attributes)), 0)
     if ruleset < 0:
-        return _error()
+        return _last_error()
     failed = libc.syscall(_RESTRICT, ruleset, 0)
-    why = _error() if failed else ""
+    why = _last_error() if failed else ""
     os.close(ruleset)
     return why
 
@@ -171,5 +206,82 @@ def _become_nobody() -> None:
             os.setresuid(NOBODY, NOBODY, NOBODY)
 
 
-def _error() -> str:
+def _last_error() -> str:
     return os.strerror(ctypes.get_errno())
+
+
+def probe() -> dict[str, bool]:
+    """Whether each protection holds for this process; it must have called `jail.drop`."""
+    return {name: holds() for name, holds in _TESTS.items()}
+
+
+def _holds_network() -> bool:
+    """No socket of any family: a network namespace alone leaves vsock and netlink."""
+    return not any(_succeeds(socket.socket, family) for family in _FAMILIES)
+
+
+def _holds_files() -> bool:
+    """Nothing can be read, listed or created."""
+    made = _succeeds(os.open, "/probe", os.O_CREAT | os.O_WRONLY)
+    return not made and not (_succeeds(os.listdir, "/") and any(Path("/").iterdir()))
+
+
+def _holds_processes() -> bool:
+    """No child, and no other process can be seen or gets a signal."""
+    alone = os.getpid() == 1 or not _succeeds(os.kill, os.getpid(), 0)
+    return not _can_fork() and alone
+
+
+def _holds_memory() -> bool:
+    """Neither private nor shared memory above the limit."""
+    kinds = mmap.MAP_PRIVATE, mmap.MAP_SHARED
+    flags = [kind | mmap.MAP_ANONYMOUS for kind in kinds]
+    return not any(_succeeds(mmap.mmap, -1, ends.MEMORY + 1, flag) for flag in flags)
+
+
+def _holds_privileges() -> bool:
+    """Not root, and no way to become it."""
+    return os.geteuid() != 0 and not _succeeds(os.setuid, 0)
+
+
+def _refuses(calls: dict[str, tuple[int, int]]) -> bool:
+    if syscalls.MACHINE not in syscalls.MACHINES:
+        return False
+    libc = syscalls.libc()
+    for numbers in calls.values():
+        zeros = [ctypes.c_long(0)] * 6
+        if libc.syscall(ctypes.c_long(syscalls.number(*numbers)), *zeros) != -1:
+            return False
+        if ctypes.get_errno() not in (errno.EPERM, errno.ENOSYS):
+            return False
+    return True
+
+
+def _succeeds(attempt: Callable[..., object], *given: object) -> bool:
+    with suppress(OSError, ValueError):
+        attempt(*given)
+        return True
+    return False
+
+
+def _can_fork() -> bool:
+    try:
+        pid = os.fork()
+    except OSError:
+        return False
+    if not pid:
+        os._exit(0)
+    os.waitpid(pid, 0)
+    return True
+
+
+_TESTS: dict[str, Callable[[], bool]] = {
+    "network": _holds_network,
+    "files": _holds_files,
+    "processes": _holds_processes,
+    "shared objects": lambda: _refuses(SHARED),
+    "kernel interfaces": lambda: _refuses(SURFACE),
+    "memory": _holds_memory,
+    "privileges": _holds_privileges,
+}
+PROTECTIONS = tuple(_TESTS)

@@ -15,69 +15,29 @@ from datetime import UTC, date, datetime, tzinfo
 from functools import cache
 from typing import Any
 
-PLAIN = (
-    "__future__",
-    "base64",
-    "bisect",
-    "calendar",
-    "collections",
-    "collections.abc",
-    "copy",
-    "datetime",
-    "decimal",
-    "difflib",
-    "fractions",
-    "functools",
-    "hashlib",
-    "heapq",
-    "html",
-    "itertools",
-    "json",
-    "math",
-    "operator",
-    "pprint",
-    "random",
-    "re",
-    "statistics",
-    "string",
-    "textwrap",
-    "time",
-    "typing",
-    "unicodedata",
+PLAIN = tuple(
+    """
+    __future__ base64 bisect calendar collections collections.abc copy datetime decimal difflib
+    fractions functools hashlib heapq html itertools json math operator pprint random re statistics
+    string textwrap time typing unicodedata
+    """.split()  # noqa: SIM905
 )
 # The key of variables is not read once these are used: they can change what it does not see.
-DEEP = (
-    "abc",
-    "array",
-    "ast",
-    "binascii",
-    "contextlib",
-    "dataclasses",
-    "enum",
-    "html.entities",
-    "inspect",
-    "io",
-    "json.decoder",
-    "json.encoder",
-    "keyword",
-    "numbers",
-    "reprlib",
-    "struct",
-    "traceback",
-    "types",
-    "warnings",
-    "weakref",
+DEEP = tuple(
+    """
+    abc array ast binascii contextlib dataclasses enum html.entities inspect io json.decoder
+    json.encoder keyword numbers reprlib struct traceback types warnings weakref
+    """.split()  # noqa: SIM905
 )
 MODULES = (*PLAIN, *DEEP)
 WITHHELD = {"random": {"SystemRandom"}}  # it draws from the machine
-
 
 _COPIES: dict[str, types.ModuleType] = {}
 
 
 def load() -> None:
     """Import all of them, with their lazy imports: there are no files in the jail."""
-    _COPIES.update((name, _copy(name)) for name in MODULES)
+    _COPIES.update((name, _make_copy(name)) for name in MODULES)
     for name, made in _COPIES.items():
         parent, _, child = name.rpartition(".")
         if parent:
@@ -87,26 +47,26 @@ def load() -> None:
     time.strptime("2024", "%Y")
 
 
-def copies(now: datetime, seed: str) -> dict[str, types.ModuleType]:
+def make_copies(now: datetime, seed: str) -> dict[str, types.ModuleType]:
     """The copy of each module, with the task's clock and seeded randomness.
 
     A process has one task: the copies are made by `load`, and completed here.
     """
     random.seed(seed)
-    made = _COPIES | {"time": _clock(now)}
-    made["random"].__dict__.update(_chance(seed))
-    made["datetime"].__dict__.update(_calendar(now))
+    made = _COPIES | {"time": _make_clock(now)}
+    made["random"].__dict__.update(_make_chance(seed))
+    made["datetime"].__dict__.update(_make_calendar(now))
     return made
 
 
-def _copy(name: str) -> types.ModuleType:
+def _make_copy(name: str) -> types.ModuleType:
     made = types.ModuleType(name)
-    made.__dict__.update(public(name))
+    made.__dict__.update(list_public(name))
     return made
 
 
 @cache
-def public(name: str) -> dict[str, Any]:
+def list_public(name: str) -> dict[str, Any]:
     """The names in a module's copy."""
     module = importlib.import_module(name)
     keys = getattr(module, "__all__", [key for key in vars(module) if not key.startswith("_")])
@@ -118,10 +78,10 @@ def public(name: str) -> dict[str, Any]:
     }
 
 
-def _chance(seed: str) -> dict[str, Any]:
+def _make_chance(seed: str) -> dict[str, Any]:
     """The names that without a seed draw from the machine; here they use the task's seed."""
 
-    def reseed(a: Any = None, version: int = 2) -> None:
+    def seed_again(a: Any = None, version: int = 2) -> None:
         """As `random.seed`."""
         random.seed(seed if a is None else a, version)
 
@@ -132,10 +92,10 @@ def _chance(seed: str) -> dict[str, Any]:
             """As of `random.Random`."""
             super().seed(seed if a is None else a, version)
 
-    return {"Random": Random, "seed": reseed}
+    return {"Random": Random, "seed": seed_again}
 
 
-def _clock(now: datetime) -> types.ModuleType:
+def _make_clock(now: datetime) -> types.ModuleType:
     """The module `time`, with the names that do not need the machine; nothing waits."""
     moment = now.replace(tzinfo=UTC).timestamp()
 
@@ -161,7 +121,7 @@ def _clock(now: datetime) -> types.ModuleType:
     return made
 
 
-def _calendar(now: datetime) -> dict[str, Any]:
+def _make_calendar(now: datetime) -> dict[str, Any]:
     """The classes of `datetime` that have a current time."""
 
     class Datetime(datetime):

@@ -23,8 +23,7 @@ from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.appworld.guest import ends, modules, variables
-from agent_envs.appworld.guest.scratch import Scratch
-from agent_envs.appworld.guest.wire import TOKEN, parsed, receive, send
+from agent_envs.appworld.guest.wire import TOKEN, parse, receive, send
 
 if TYPE_CHECKING:
     import socket
@@ -68,7 +67,7 @@ class _World:
             self._token, body = receive(self._channel)
         except MemoryError:  # a part of it was read
             os._exit(ends.FULL)
-        return parsed(body)
+        return parse(body)
 
     def ask(self, message: Any) -> Any:
         """Send a message that has a reply: the reply."""
@@ -87,14 +86,14 @@ def serve(channel: socket.socket, opening: dict[str, str], confine: Callable[[],
     main = ModuleType("__main__")  # where dataclasses and typing look names up
     sys.modules["__main__"] = main
     namespace = vars(main)
-    scratch = Scratch()
-    namespace["apis"] = _apis(world)
-    copies = modules.copies(datetime.fromisoformat(opening["now"]), opening["seed"])
+    scratch = variables.Scratch()
+    namespace["apis"] = _make_apis(world)
+    copies = modules.make_copies(datetime.fromisoformat(opening["now"]), opening["seed"])
     known = variables.Variables(namespace, scratch, lambda: world.ask({"meddles": True}))
     copies["io"].__dict__["open"] = scratch.open
     own: dict[str, Any] = {
-        "__import__": _importer(copies),
-        "getattr": _noting(known.note),
+        "__import__": _make_importer(copies),
+        "getattr": _make_getattr(known.note),
         "open": scratch.open,
     }
     pieces: list[Piece] = []
@@ -105,11 +104,11 @@ def serve(channel: socket.socket, opening: dict[str, str], confine: Callable[[],
         except EOFError:
             return
         namespace["__builtins__"] = vars(builtins) | own
-        output = output_of(request["code"], namespace, known.watch, pieces)
-        world.say({"output": output, "variables": known.key()})
+        output = run_code(request["code"], namespace, known.watch, pieces)
+        world.say({"output": output, "variables": known.make_key()})
 
 
-def output_of(
+def run_code(
     code: str,
     namespace: dict[str, Any],
     watch: Callable[[Iterable[ast.AST]], None],
@@ -121,14 +120,14 @@ def output_of(
     """
     sys.stdout = sys.stderr = said = _Output()
     try:
-        tree = _parsed(code)
+        tree = _parse(code)
         watch(ast.walk(tree))
         compiled = compile(tree, FILE, "exec", dont_inherit=True)
         pieces.append((compiled, code))
-        with _spare():
+        with _reserve_memory():
             exec(compiled, namespace)  # noqa: S102
     except BaseException as error:  # noqa: BLE001  the agent also sees SystemExit
-        failure = f"Execution failed. Traceback:\n{_told(error, pieces)}"
+        failure = f"Execution failed. Traceback:\n{_format_error(error, pieces)}"
     else:
         failure = ""
     printed = _ADDRESS.sub(" at 0x", said.text())
@@ -137,7 +136,7 @@ def output_of(
     return printed if printed.strip() else SUCCESS
 
 
-def _parsed(code: str) -> ast.Module:
+def _parse(code: str) -> ast.Module:
     try:
         return ast.parse(code, FILE)
     except MemoryError as error:  # the parser's own limit has the same name
@@ -146,7 +145,7 @@ def _parsed(code: str) -> ast.Module:
         ) from error
 
 
-def _spare() -> AbstractContextManager[object]:
+def _reserve_memory() -> AbstractContextManager[object]:
     """Keeps memory free, which takes no page; nothing if there is none left."""
     try:
         return mmap.mmap(-1, SPARE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -179,7 +178,7 @@ class _Output:
         return f"{kept}\n[cut: the first {OUTPUT} of {self.size} characters]"
 
 
-def _importer(known: dict[str, ModuleType]) -> Callable[..., ModuleType]:
+def _make_importer(known: dict[str, ModuleType]) -> Callable[..., ModuleType]:
     def load_copy(
         name: str, _globals: Any = None, _locals: Any = None, names: Any = (), level: int = 0
     ) -> ModuleType:
@@ -196,19 +195,19 @@ def _importer(known: dict[str, ModuleType]) -> Callable[..., ModuleType]:
     return load_copy
 
 
-def _noting(note: Callable[[str], None]) -> Callable[..., Any]:
+def _make_getattr(note: Callable[[str], None]) -> Callable[..., Any]:
     """`getattr` that notes the names: they are not in the text of the code."""
 
-    def noted(thing: Any, name: str, *value: Any) -> Any:
+    def read_attribute(thing: Any, name: str, *value: Any) -> Any:
         if isinstance(name, str):
             note(name)
         return getattr(thing, name, *value)
 
-    noted.__name__ = noted.__qualname__ = "getattr"
-    return noted
+    read_attribute.__name__ = read_attribute.__qualname__ = "getattr"
+    return read_attribute
 
 
-def _apis(world: _World) -> Any:
+def _make_apis(world: _World) -> Any:
     """`apis`: an attribute is an app, and its attributes are calls."""
 
     def call(app: str, api: str, unnamed: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -220,16 +219,18 @@ def _apis(world: _World) -> Any:
         return reply["value"]
 
     def api_of(app: str, api: str) -> Any:
-        def asked(*unnamed: Any, **named: Any) -> Any:
+        def ask_world(*unnamed: Any, **named: Any) -> Any:
             return call(app, api, unnamed, named)
 
-        asked.__qualname__ = f"apis.{app}.{api}"
-        return asked
+        ask_world.__qualname__ = f"apis.{app}.{api}"
+        return ask_world
 
-    return _named("apis", lambda app: _named(f"apis.{app}", lambda api: api_of(app, api)))
+    return _make_object(
+        "apis", lambda app: _make_object(f"apis.{app}", lambda api: api_of(app, api))
+    )
 
 
-def _named(path: str, found: Callable[[str], Any]) -> Any:
+def _make_object(path: str, found: Callable[[str], Any]) -> Any:
     """An object whose attributes `found` gives."""
 
     class Apis:
@@ -244,14 +245,14 @@ def _named(path: str, found: Callable[[str], Any]) -> Any:
     return Apis()
 
 
-def _told(error: BaseException, pieces: list[Piece]) -> str:
+def _format_error(error: BaseException, pieces: list[Piece]) -> str:
     """The traceback of an error through the agent's own lines, also of earlier turns."""
     if type(error) is MemoryError and not error.args:
         error = MemoryError(ends.WANT).with_traceback(error.__traceback__)
     told = []
     for frame, number in traceback.walk_tb(error.__traceback__):
         if frame.f_code.co_filename == FILE:
-            code = next((code for top, code in reversed(pieces) if _has(top, frame.f_code)), "")
+            code = next((code for top, code in reversed(pieces) if _defines(top, frame.f_code)), "")
             line = dict(enumerate(code.split("\n"), 1)).get(number, "").strip()
             where = f'  File "{FILE}", line {number}, in {frame.f_code.co_name}'
             told.append(f"{where}\n    {line}" if line else where)
@@ -261,7 +262,7 @@ def _told(error: BaseException, pieces: list[Piece]) -> str:
     return "\n".join([*told, said.rstrip("\n")])
 
 
-def _has(top: CodeType, wanted: CodeType) -> bool:
+def _defines(top: CodeType, wanted: CodeType) -> bool:
     """Whether code is `wanted`, or defines it."""
     inner = (part for part in top.co_consts if isinstance(part, CodeType))
-    return top is wanted or any(_has(part, wanted) for part in inner)
+    return top is wanted or any(_defines(part, wanted) for part in inner)

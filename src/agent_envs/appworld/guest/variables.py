@@ -16,6 +16,7 @@ from __future__ import annotations
 import ast
 import calendar
 import decimal
+import io
 import random
 import re
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -26,14 +27,12 @@ from hashlib import blake2b
 from math import isnan
 from sys import getsizeof
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import IO, TYPE_CHECKING, Any, ClassVar
 
 from agent_envs.appworld.guest import modules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
-
-    from agent_envs.appworld.guest.scratch import Scratch
 
 NODES = 20_000  # most values that are read
 SIZE = 4_000_000  # most bytes of values that are read
@@ -67,12 +66,12 @@ _DATES = (datetime, date, time, timedelta, timezone, decimal.Decimal, Fraction)
 _GONE = object()
 
 
-def _deep(name: str) -> bool:
+def _is_deep(name: str) -> bool:
     """Whether a name leads from objects to what is not a variable."""
     return name in _MEDDLING or (str(name).startswith("__") and name not in _SEEN)
 
 
-def _decimal() -> list[tuple[Any, ...]]:
+def _read_decimals() -> list[tuple[Any, ...]]:
     """The settings and flags of decimal numbers, of the current and the default contexts."""
     kept = (decimal.BasicContext, decimal.ExtendedContext, decimal.DefaultContext)
     return [
@@ -84,24 +83,80 @@ def _decimal() -> list[tuple[Any, ...]]:
     ]
 
 
-_DECIMAL = _decimal()
+_DECIMAL = _read_decimals()
 
 
 @cache
-def _public() -> dict[int, str]:
+def _list_public() -> dict[int, str]:
     """The objects of the modules by id: functions, classes and so on, which are never freed."""
     plain = (*_WRITTEN, *_TEXTS, int, tuple, frozenset)
     return {
         id(value): f"{name}.{key}"
         for name in modules.PLAIN
-        for key, value in modules.public(name).items()
+        for key, value in modules.list_public(name).items()
         if type(value) not in plain
     }
 
 
 def load() -> None:
     """Collect the objects of the modules, once for all interpreters."""
-    _public()
+    _list_public()
+
+
+MODES = ("r", "w", "a", "x", "rt", "wt", "at", "xt")
+
+
+class Scratch:
+    """Text files by name; agent code gets `open`."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, str] = {}
+
+    def open(self, file: str, mode: str = "r", encoding: str = "utf-8") -> IO[str]:
+        """A text file, kept until the end of the episode.
+
+        Raises:
+            ValueError: Another mode. FileNotFoundError, FileExistsError: As of Python's own.
+        """
+        if mode not in MODES or encoding.lower() not in ("utf-8", "utf8"):
+            raise ValueError(
+                f"files are UTF-8 texts in the sandbox, with mode one of {', '.join(MODES)}; got "
+                f"mode {mode!r} and encoding {encoding!r}"
+            )
+        name, kind = str(file), mode[0]
+        if kind == "r" and name not in self.files:
+            raise FileNotFoundError(
+                f"no file {name!r}: `open` sees only what this task's code has written "
+                f"({', '.join(sorted(self.files)) or 'nothing so far'})"
+            )
+        if kind == "x" and name in self.files:
+            raise FileExistsError(f"the file {name!r} is already there")
+        if kind == "r":
+            return io.StringIO(self.files[name])
+        self.files.setdefault(name, "")
+        return _OutFile(self, name, self.files[name] if kind == "a" else "")
+
+
+class _OutFile(io.StringIO):
+    """A file for writing; its text is stored at each flush and when it is closed."""
+
+    def __init__(self, folder: Scratch, name: str, before: str) -> None:
+        super().__init__(before)
+        self.seek(0, io.SEEK_END)
+        self._target = folder, name
+        self.flush()
+
+    def flush(self) -> None:
+        if not self.closed:
+            folder, name = self._target
+            folder.files[name] = self.getvalue()
+
+    def close(self) -> None:
+        self.flush()
+        super().close()
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
 
 class _UnreadableError(Exception):
@@ -130,14 +185,14 @@ class Variables:
         """Inspect the nodes of code before it runs."""
         for node in nodes:
             if isinstance(node, ast.Name):
-                self._found(meddling=_deep(node.id))
+                self._report(meddling=_is_deep(node.id))
             elif isinstance(node, ast.Attribute):
-                self._found(meddling=not isinstance(node.ctx, ast.Load))
+                self._report(meddling=not isinstance(node.ctx, ast.Load))
                 self.note(node.attr)
             elif isinstance(node, ast.FunctionDef):
-                self._found(meddling=node.name in _HOOKS)
+                self._report(meddling=node.name in _HOOKS)
             elif isinstance(node, ast.MatchClass):
-                self._found(meddling=bool(node.patterns))  # `__match_args__` names attributes
+                self._report(meddling=bool(node.patterns))  # `__match_args__` names attributes
                 for name in node.kwd_attrs:
                     self.note(name)
             elif isinstance(node, ast.Constant):
@@ -147,7 +202,7 @@ class Variables:
 
     def note(self, name: str) -> None:
         """Inspect the name of an attribute that code reads."""
-        self._found(meddling=_deep(name) or name in _LEADS)
+        self._report(meddling=_is_deep(name) or name in _LEADS)
         self._pops |= name == _POP
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> None:
@@ -157,19 +212,19 @@ class Variables:
                 self.note(name)
             names = [node.module or ""]
         self._imported.update(names)
-        self._found(meddling=not self._imported.isdisjoint(modules.DEEP))
+        self._report(meddling=not self._imported.isdisjoint(modules.DEEP))
 
-    def _found(self, *, meddling: bool) -> None:
+    def _report(self, *, meddling: bool) -> None:
         if meddling and not self._meddled:
             self._meddles()  # before it does
             self._meddled = True
 
-    def key(self) -> str | None:
+    def make_key(self) -> str | None:
         """The key; "" for an empty state, None if there is no key."""
         if self._meddled:
             return None
         try:
-            facts = [*self._read(), *self._settings()]
+            facts = [*self._list_facts(), *self._list_settings()]
         except (_UnreadableError, RecursionError, MemoryError, ValueError):
             return None  # ValueError: integers with thousands of digits
         if not facts:
@@ -177,32 +232,32 @@ class Variables:
         text = "\n".join(facts).encode("utf-8", "backslashreplace")
         return blake2b(text, digest_size=16).hexdigest()
 
-    def _read(self) -> Iterable[str]:
+    def _list_facts(self) -> Iterable[str]:
         """Variables and files."""
-        reader = _Reader(self._namespace, pops=self._pops)
+        writer = _Writer(self._namespace, pops=self._pops)
         for name in sorted((self._namespace.keys() | self._start.keys()) - {_BUILTINS}):
             value = self._namespace.get(name, _GONE)
             if value is not self._start.get(name, _GONE):
-                reader.parts.append(f"variable {name}" if value is not _GONE else f"gone {name}")
-                reader.read(None if value is _GONE else value)
+                writer.parts.append(f"variable {name}" if value is not _GONE else f"gone {name}")
+                writer.write_value(None if value is _GONE else value)
         if self._scratch.files:
-            reader.parts.append("files")
-            reader.read(self._scratch.files)
-        return reader.parts
+            writer.parts.append("files")
+            writer.write_value(self._scratch.files)
+        return writer.parts
 
-    def _settings(self) -> Iterable[str]:
+    def _list_settings(self) -> Iterable[str]:
         if not self._imported & _SETTINGS:
             return
         chance = random.getstate()
         if chance != self._chance:
             yield f"chance {chance}"
-        if _decimal() != _DECIMAL:
-            yield f"decimal {_decimal()}"
+        if _read_decimals() != _DECIMAL:
+            yield f"decimal {_read_decimals()}"
         if calendar.firstweekday() != calendar.MONDAY:
             yield f"calendar {calendar.firstweekday()}"
 
 
-class _Reader:
+class _Writer:
     """Serialises values to `parts`, each container once."""
 
     def __init__(self, namespace: Mapping[str, Any], *, pops: bool) -> None:
@@ -211,13 +266,13 @@ class _Reader:
         self._seen: dict[int, tuple[int, Any]] = {}  # with the values, so that ids stay valid
         self._nodes = self._size = 0
 
-    def read(self, value: Any) -> None:
+    def write_value(self, value: Any) -> None:
         """Serialise a value.
 
         Raises:
             _UnreadableError: It cannot be serialised.
         """
-        kind, public = type(value), _public().get(id(value))
+        kind, public = type(value), _list_public().get(id(value))
         way = self._WAYS.get(kind)
         if public is not None:
             self._write(public)
@@ -226,7 +281,7 @@ class _Reader:
         elif kind.__module__ == _GUEST:
             self._write(kind.__qualname__)
         elif kind.__module__ == modules.__name__:
-            (self._generator if isinstance(value, random.Random) else self._date)(value)
+            (self._write_generator if isinstance(value, random.Random) else self._write_date)(value)
         else:
             raise _UnreadableError
 
@@ -241,37 +296,39 @@ class _Reader:
         if self._nodes > NODES or self._size > SIZE:
             raise _UnreadableError
 
-    def _whole(self, value: int) -> None:
+    def _write_int(self, value: int) -> None:
         self._count(0, getsizeof(value))
         self._write(f"{value:x}")
 
-    def _plain(self, value: Any) -> None:
+    def _write_plain(self, value: Any) -> None:
         self._write(repr(value))
 
-    def _float(self, value: float) -> None:
-        if not isnan(value) or not self._met(value):  # a NaN is only equal to itself by identity
+    def _write_float(self, value: float) -> None:
+        if not isnan(value) or not self._is_known(
+            value
+        ):  # a NaN is only equal to itself by identity
             self._write(repr(value))
 
-    def _text(self, value: str | bytes | bytearray) -> None:
+    def _write_text(self, value: str | bytes | bytearray) -> None:
         self._count(0, getsizeof(value))
-        if type(value) is not bytearray or not self._met(value):
+        if type(value) is not bytearray or not self._is_known(value):
             self._write(repr(value))
 
-    def _date(self, value: Any) -> None:
+    def _write_date(self, value: Any) -> None:
         self._write(f"{type(value).__name__} {value!r} {getattr(value, 'fold', '')}")
 
-    def _generator(self, value: random.Random) -> None:
-        if not self._met(value):
+    def _write_generator(self, value: random.Random) -> None:
+        if not self._is_known(value):
             self._write(f"chance {value.getstate()}")
 
-    def _fixed(self, value: Collection[Any]) -> None:
-        if self._leaves(value):
+    def _write_fixed(self, value: Collection[Any]) -> None:
+        if self._has_only_leaves(value):
             self._write(f"{type(value).__name__} {len(value)} {value!r}")
-        elif not self._met(value):
+        elif not self._is_known(value):
             self._write(f"{type(value).__name__} {len(value)}")
-            self._all(value)
+            self._write_all(value)
 
-    def _leaves(self, values: Collection[Any]) -> bool:
+    def _has_only_leaves(self, values: Collection[Any]) -> bool:
         """Whether these contain no others and can be serialised at once; they are counted."""
         if not _LEAVES.issuperset(map(type, values)):
             return False
@@ -280,60 +337,60 @@ class _Reader:
         self._count(len(values), sum(map(getsizeof, values)))
         return True
 
-    def _pattern(self, value: re.Pattern[Any]) -> None:
-        self._all(("pattern", value.pattern, value.flags))
+    def _write_pattern(self, value: re.Pattern[Any]) -> None:
+        self._write_all(("pattern", value.pattern, value.flags))
 
-    def _match(self, value: re.Match[Any]) -> None:
-        self._all(("match", value.re, value.string, value.pos, value.endpos, value.regs))
+    def _write_match(self, value: re.Match[Any]) -> None:
+        self._write_all(("match", value.re, value.string, value.pos, value.endpos, value.regs))
 
-    def _module(self, value: ModuleType) -> None:
+    def _write_module(self, value: ModuleType) -> None:
         self._write(f"module {value.__name__}")
 
-    def _class(self, value: type) -> None:
+    def _write_class(self, value: type) -> None:
         if value.__module__ == "__main__":
             raise _UnreadableError
         self._write(f"class {value.__module__}.{value.__qualname__}")
 
-    def _builtin(self, value: BuiltinFunctionType) -> None:
+    def _write_builtin(self, value: BuiltinFunctionType) -> None:
         if not isinstance(value.__self__, ModuleType):
             raise _UnreadableError
         self._write(f"function {value.__module__}.{value.__qualname__}")
 
-    def _met(self, value: Any) -> bool:
+    def _is_known(self, value: Any) -> bool:
         """Whether a mutable object was serialised before; marks it as serialised."""
         known = id(value) in self._seen
         number, _ = self._seen.setdefault(id(value), (len(self._seen), value))
         self.parts.append(f"again {number}" if known else f"new {number}")
         return known
 
-    def _list(self, value: Collection[Any]) -> None:
-        if self._met(value):
+    def _write_list(self, value: Collection[Any]) -> None:
+        if self._is_known(value):
             return
         self._write(f"{type(value).__name__} {len(value)}")
         if type(value) is set and self._pops:
             raise _UnreadableError
-        if self._leaves(value):
+        if self._has_only_leaves(value):
             self._write(repr(value))
         else:
-            self._all(value)
+            self._write_all(value)
         if type(value) is deque:
-            self.read(value.maxlen)
+            self.write_value(value.maxlen)
 
-    def _map(self, value: Mapping[Any, Any]) -> None:
-        if not self._met(value):
+    def _write_map(self, value: Mapping[Any, Any]) -> None:
+        if not self._is_known(value):
             self._write(f"{type(value).__name__} {len(value)}")
             if type(value) is defaultdict:
-                self.read(value.default_factory)
-            if self._leaves(value.keys()) and self._leaves(value.values()):
+                self.write_value(value.default_factory)
+            if self._has_only_leaves(value.keys()) and self._has_only_leaves(value.values()):
                 self._write(repr(list(value.items())))
             else:
-                self._all(item for pair in value.items() for item in pair)
+                self._write_all(item for pair in value.items() for item in pair)
 
-    def _all(self, values: Iterable[Any]) -> None:
+    def _write_all(self, values: Iterable[Any]) -> None:
         for value in values:
-            self.read(value)
+            self.write_value(value)
 
-    def _function(self, value: FunctionType) -> None:
+    def _write_function(self, value: FunctionType) -> None:
         if value.__globals__ is not self._namespace:
             if value.__module__ != _GUEST:
                 raise _UnreadableError
@@ -341,46 +398,46 @@ class _Reader:
             return
         if value.__dict__:
             raise _UnreadableError
-        if self._met(value):
+        if self._is_known(value):
             return
-        self._code(value.__code__)
-        self._all((value.__name__, value.__defaults__, value.__kwdefaults__))
+        self._write_code(value.__code__)
+        self._write_all((value.__name__, value.__defaults__, value.__kwdefaults__))
         for cell in value.__closure__ or ():
-            self._cell(cell)
+            self._write_cell(cell)
 
-    def _cell(self, cell: Any) -> None:
-        if self._met(cell):
+    def _write_cell(self, cell: Any) -> None:
+        if self._is_known(cell):
             return
         try:
             held = cell.cell_contents
         except ValueError:
             self._write("empty")
             return
-        self.read(held)
+        self.write_value(held)
 
-    def _code(self, code: CodeType) -> None:
+    def _write_code(self, code: CodeType) -> None:
         counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags
         names = code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
         self._write(f"code {counts} {names} {code.co_code!r} {code.co_exceptiontable!r}")
         for value in code.co_consts:
             if type(value) is CodeType:
-                self._code(value)
+                self._write_code(value)
             else:
-                self.read(value)
+                self.write_value(value)
 
     _WAYS: ClassVar[dict[type, Callable[..., None]]] = {
-        int: _whole,
-        **dict.fromkeys(_WRITTEN, _plain),
-        float: _float,
-        **dict.fromkeys(_TEXTS, _text),
-        **dict.fromkeys(_DATES, _date),
-        **dict.fromkeys((tuple, frozenset), _fixed),
-        **dict.fromkeys((list, set, deque), _list),
-        **dict.fromkeys((dict, Counter, OrderedDict, defaultdict), _map),
-        FunctionType: _function,
-        BuiltinFunctionType: _builtin,
-        type: _class,
-        ModuleType: _module,
-        re.Pattern: _pattern,
-        re.Match: _match,
+        int: _write_int,
+        **dict.fromkeys(_WRITTEN, _write_plain),
+        float: _write_float,
+        **dict.fromkeys(_TEXTS, _write_text),
+        **dict.fromkeys(_DATES, _write_date),
+        **dict.fromkeys((tuple, frozenset), _write_fixed),
+        **dict.fromkeys((list, set, deque), _write_list),
+        **dict.fromkeys((dict, Counter, OrderedDict, defaultdict), _write_map),
+        FunctionType: _write_function,
+        BuiltinFunctionType: _write_builtin,
+        type: _write_class,
+        ModuleType: _write_module,
+        re.Pattern: _write_pattern,
+        re.Match: _write_match,
     }

@@ -10,7 +10,7 @@ import signal
 import socket
 from typing import TYPE_CHECKING, Any
 
-from agent_envs.appworld.guest import ends, jail, places, probe, run
+from agent_envs.appworld.guest import ends, jail, places, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,8 +28,8 @@ def main(control: int, root: str) -> None:
             pid = os.fork()  # the first process of its process space; its end ends all others
             if not pid:
                 cells = jail.Cells()
-                refused |= jail.shut(root)
-                report = _probed(cells, refused)
+                refused |= jail.hide_files(root)
+                report = _probe(cells, refused)
         except OSError as error:
             channel.send(json.dumps({"errno": error.errno}).encode())
             return
@@ -79,7 +79,7 @@ class Forker:
             run.serve(socket.socket(fileno=channel), opening, jail.drop)
 
         try:
-            pid = _forked(self.cells, interpret)
+            pid = _fork(self.cells, interpret)
         except OSError as error:
             return {"errno": error.errno}
         finally:
@@ -95,8 +95,8 @@ class Forker:
             if os.WIFSTOPPED(status):
                 self.resting.add(pid)
                 return True
-            if not os.WIFCONTINUED(status):  # that it was continued is told once
-                self._note(pid, ends.seen(status, usage))
+            if not os.WIFCONTINUED(status):  # the kernel reports that once
+                self._note(pid, ends.read_end(status, usage))
         return False
 
     def _wake(self, pid: int) -> bool:
@@ -111,7 +111,7 @@ class Forker:
         if pid in self.resting or self._rest(pid):
             os.kill(pid, signal.SIGKILL)
             _, status, usage = os.wait4(pid, 0)
-            self._note(pid, ends.seen(status, usage, ran=True))
+            self._note(pid, ends.read_end(status, usage, ran=True))
         return self.ended.pop(pid, ends.End(0))
 
     def _reap(self) -> None:
@@ -119,7 +119,7 @@ class Forker:
             pid, status, usage = os.wait4(-1, os.WNOHANG)
             if not pid:
                 break
-            self._note(pid, ends.seen(status, usage))
+            self._note(pid, ends.read_end(status, usage))
 
     def _note(self, pid: int, end: ends.End) -> None:
         self.running.discard(pid)
@@ -127,7 +127,7 @@ class Forker:
         self.ended[pid] = end
 
 
-def _forked(cells: jail.Cells, work: Callable[[], None]) -> int:
+def _fork(cells: jail.Cells, work: Callable[[], None]) -> int:
     pid = cells.fork()
     if pid:
         return pid
@@ -141,21 +141,21 @@ def _forked(cells: jail.Cells, work: Callable[[], None]) -> int:
         os._exit(status)
 
 
-def _probed(cells: jail.Cells, refused: dict[str, str]) -> dict[str, dict[str, Any]]:
+def _probe(cells: jail.Cells, refused: dict[str, str]) -> dict[str, dict[str, Any]]:
     """The protections of a process that called `drop`, like interpreters, and what was refused."""
     reading, writing = os.pipe()
 
-    def tell() -> None:
+    def report_on_pipe() -> None:
         try:
-            report = {"refused": refused | jail.drop(), "enforced": probe.probe()}
+            report = {"refused": refused | jail.drop(), "enforced": jail.probe()}
         except (OSError, ValueError) as error:
             report = {"refused": refused | {"limits": str(error)}}
         os.write(writing, json.dumps(report).encode())
 
-    pid = _forked(cells, tell)
+    pid = _fork(cells, report_on_pipe)
     os.close(writing)
     os.waitpid(pid, 0)
-    told = json.loads(os.read(reading, 4096) or "{}")
+    report = json.loads(os.read(reading, 4096) or "{}")
     os.close(reading)
-    enforced = dict.fromkeys(probe.PROTECTIONS, False) | told.get("enforced", {})
-    return {"enforced": enforced, "refused": told.get("refused", refused)}
+    enforced = dict.fromkeys(jail.PROTECTIONS, False) | report.get("enforced", {})
+    return {"enforced": enforced, "refused": report.get("refused", refused)}

@@ -43,7 +43,7 @@ def receive(channel: socket.socket, deadline: float | None = None) -> tuple[byte
     """
     data, wanted = bytearray(), _HEAD
     while len(data) < wanted:
-        data += _part(channel, deadline)
+        data += _receive_part(channel, deadline)
         if len(data) >= _HEAD:
             size = int.from_bytes(data[:4], "big")
             if size > LONGEST:
@@ -54,7 +54,7 @@ def receive(channel: socket.socket, deadline: float | None = None) -> tuple[byte
     return bytes(data[4:_HEAD]), bytes(data[_HEAD:])
 
 
-def parsed(body: bytes) -> Any:
+def parse(body: bytes) -> Any:
     """The message of its JSON.
 
     Raises:
@@ -66,7 +66,7 @@ def parsed(body: bytes) -> Any:
         raise ValueError("a message is nested too deeply") from error
 
 
-def _part(channel: socket.socket, deadline: float | None) -> bytes:
+def _receive_part(channel: socket.socket, deadline: float | None) -> bytes:
     _wait_until(channel, deadline)
     try:
         part = channel.recv(65_536)
