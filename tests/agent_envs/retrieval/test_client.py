@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_envs import retry
+from agent_envs import web
 from agent_envs.retrieval.client import Http, RetrievalError, read_passage
 from agent_envs.retrieval.passages import Passage
 
@@ -144,7 +144,7 @@ def with_status(status, **headers):
 def waits(monkeypatch):
     """Seconds that the client would have waited."""
     waited = []
-    monkeypatch.setattr(retry, "sleep", waited.append)
+    monkeypatch.setattr(web, "sleep", waited.append)
     return waited
 
 
