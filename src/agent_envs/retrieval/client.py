@@ -14,8 +14,15 @@ from urllib.parse import urlsplit
 from agent_envs.assets import require
 from agent_envs.panels import one_of
 from agent_envs.retrieval.passages import Passage, check_search, passage_of
-from agent_envs.retry import pause, retry_after, tries
-from agent_envs.web import BadAnswerError, NoAnswerError, ServerError, process
+from agent_envs.web import (
+    BadAnswerError,
+    NoAnswerError,
+    ServerError,
+    count_tries,
+    pause,
+    process,
+    read_retry_after,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -141,7 +148,8 @@ class Http:
             if (tried > self.retries and waited >= self.outage) or not reply.is_passing:
                 lasted = f" and {waited:.0f} s of waiting" if waited else ""
                 raise RetrievalError(
-                    f"{self.url} gave no passages in {tries(tried)}{lasted}: {reply}", reply.status
+                    f"{self.url} gave no passages in {count_tries(tried)}{lasted}: {reply}",
+                    reply.status,
                 )
             if tried == self.retries + 1:
                 _log.warning("%s: %s; waiting up to %g s", self.url, reply, self.outage)
@@ -157,7 +165,7 @@ class Http:
             return _Reply(0, str(error).encode())
         except BadAnswerError as error:
             raise RetrievalError(f"{self.url} gave no passages: {error}") from error
-        return _Reply(reply.status, reply.data, retry_after(reply.headers.get("retry-after")))
+        return _Reply(reply.status, reply.data, read_retry_after(reply.headers.get("retry-after")))
 
 
 def read_passage(item: Any) -> Passage:

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_envs import retry
+from agent_envs import web
 from agent_envs.retrieval import client
 from agent_envs.retrieval.client import Http, RetrievalError, read_passage
 from agent_envs.retrieval.passages import Passage, Retriever
@@ -167,7 +167,7 @@ def with_status(status, **headers):
 def waits(monkeypatch):
     """Seconds that the client would have waited."""
     waited = []
-    monkeypatch.setattr(retry, "sleep", waited.append)
+    monkeypatch.setattr(web, "sleep", waited.append)
     return waited
 
 
@@ -294,7 +294,7 @@ def test_a_server_that_comes_back(monkeypatch):
         assert one.search(["a"], 1) == [found("a", 1)]
     with ExitStack() as stack:
         back = lambda _: stack.enter_context(Stub(search_r1, first.server_port))  # noqa: E731
-        monkeypatch.setattr(retry, "sleep", back)
+        monkeypatch.setattr(web, "sleep", back)
         assert one.search(["b"], 1) == [found("b", 1)]
 
 

@@ -485,7 +485,7 @@ def test_nothing_is_left_and_a_client_goes_on_when_it_is_back(monkeypatch):
     with pytest.raises(ConnectionRefusedError):
         ask(url, {"query": "a"})
     context = serving(Digests(), port=urlsplit(url).port)
-    monkeypatch.setattr("agent_envs.retry.sleep", lambda _: context.__enter__())
+    monkeypatch.setattr("agent_envs.web.sleep", lambda _: context.__enter__())
     assert one.search(["b"], 3) == Digests().search(["b"], 3)
     context.__exit__(None, None, None)
 
