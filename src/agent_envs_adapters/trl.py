@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 import credit as estimators
-from agent_envs.vector import at_once, waits
+from agent_envs.vector import call_concurrently, waits
 from agent_envs_adapters import check_version
 from agent_envs_adapters.episodes import check_fit, require_text
 from credit.rows import TurnRecord, token_advantages
@@ -139,7 +139,7 @@ class Rollout:
             for row, one in enumerate(playing)
         ]
         if any(waits(one.episode.env) for one in playing):
-            at_once(steps)
+            call_concurrently(steps)
         else:
             for step in steps:
                 step()

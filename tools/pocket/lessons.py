@@ -27,7 +27,7 @@ from agent_envs.sokoban.experts import Explorer as Pusher
 from agent_envs.sotopia.acts import Act
 from agent_envs.sotopia.env import Sotopia
 from agent_envs.webshop import pages
-from agent_envs.webshop.catalogue import made_catalogue
+from agent_envs.webshop.catalogue import generate_catalogue
 from agent_envs.webshop.experts import Shopper, read_request
 from agent_envs.webshop.generate import SEED
 from agent_envs.webshop.pages import Page
@@ -147,19 +147,19 @@ def play_shop(
 def _show_list(shop: Shop, goal: Goal, rng: np.random.Generator, size: float) -> Shown:
     """Some of the products that a search finds, mostly few, and which is picked."""
     shopper = Shopper(shop, read_request(goal.text))
-    page, _ = shop.follow(Page(), "", *shop.parse(shopper.step([Page()]).action))
-    found = rng.permutation(pages.listed(shop.catalogue.search(page.query), 1)).tolist()
+    page, _ = shop.follow(Page(), "", *shop.parse(shopper.take_step([Page()]).action))
+    found = rng.permutation(pages.slice_results(shop.catalogue.search(page.query), 1)).tolist()
     found = found[: 1 + int(len(found) * size * rng.random() ** 2)]
     products = shop.catalogue.products
-    elements = pages.results_elements(page, found, products, bounded=True)
-    seen = pages.as_text([*pages.head(goal.text), *elements], marked=True)
-    return Shown(seen, *shopper.pick(page, found, set()), mistake=False)
+    elements = pages.build_results(page, found, products, bounded=True)
+    seen = pages.write_text([*pages.build_head(goal.text), *elements], marked=True)
+    return Shown(seen, *shopper.pick_product(page, found, set()), mistake=False)
 
 
 @lru_cache(maxsize=1)
 def list_product_ids() -> tuple[str, ...]:
     """The ids of the embedded catalogue, lower case."""
-    return tuple(product.asin.lower() for product in made_catalogue(SEED).products)
+    return tuple(product.asin.lower() for product in generate_catalogue(SEED).products)
 
 
 def ask_wiki(rng: np.random.Generator, *, forget: float = 0.0) -> Lesson:
@@ -339,7 +339,7 @@ def _open_wiki() -> tuple[WikiSearch, list[Question], list[str]]:
     env = WikiSearch(split="train", data="embedded")
     asked = [q for q in env.data.questions.values() if q.split == "train" and q.kind == "single"]
     pages = env.retriever.search([question.text for question in asked], 1)
-    texts = ["\n".join(p.text for p in env.pages.titled(found[0].title)) for found in pages]
+    texts = ["\n".join(p.text for p in env.pages.find_passages(found[0].title)) for found in pages]
     known = [q for q, text in zip(asked, texts, strict=True) if in_any(q.answers[:1], [text])]
     words = Counter(
         word for found in pages for word in dict.fromkeys(_WORD.findall(found[0].title))
@@ -386,7 +386,7 @@ def _open_sotopia() -> Sotopia:
 @lru_cache(maxsize=CATALOGUES)
 def _open_shop(seed: int) -> Shop:
     return Shop(
-        made_catalogue(seed), kind="synthetic", strict=True, price_seed=seed, attributes=False
+        generate_catalogue(seed), kind="synthetic", strict=True, price_seed=seed, attributes=False
     )
 
 

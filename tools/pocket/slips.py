@@ -137,9 +137,9 @@ def play_shop(
     trail = [Page()]
     for _ in range(max_turns):
         page = trail[-1]
-        seen = pages.as_text(shop.elements(page, goal.text), marked=shop.strict)
-        action, thought = shopper.step(trail)
-        others = [t for t in shop.body(page).clickable if t not in {"search", BUY.lower()}]
+        seen = pages.write_text(shop.list_elements(page, goal.text), marked=shop.strict)
+        action, thought = shopper.take_step(trail)
+        others = [t for t in shop.build_body(page).clickable if t not in {"search", BUY.lower()}]
         slip = bool(others) and rng.random() < mistake
         if slip:
             action = f"click[{others[int(rng.integers(len(others)))]}]".lower()

@@ -15,7 +15,7 @@ import numpy as np
 from gymnasium.spaces import Text
 
 from agent_envs.contract import ContractError
-from agent_envs.parse import ParseReply
+from agent_envs.replies import ParseReply
 
 if TYPE_CHECKING:
     from agent_envs.panels import Panel

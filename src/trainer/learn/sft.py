@@ -13,8 +13,8 @@ from pydantic.dataclasses import dataclass
 
 from agent_envs.experts import expert as make_expert
 from agent_envs.experts import expert_class
-from agent_envs.imports import told
-from agent_envs.vector import at_once, waits
+from agent_envs.imports import describe_error
+from agent_envs.vector import call_concurrently, waits
 from trainer.engine.sampling import FORM
 from trainer.errors import RecipeError
 from trainer.options import STRICT, Count, NonNegative, Positive
@@ -145,7 +145,7 @@ def _play_tasks(rollouts: Rollouts, tasks: Sequence[Task], expert: str) -> list[
         return played
 
     calls = [partial(play, number) for number in range(len(tasks))]
-    return at_once(calls) if envs else [call() for call in calls]
+    return call_concurrently(calls) if envs else [call() for call in calls]
 
 
 @dataclasses.dataclass
@@ -183,7 +183,7 @@ def _play(env: gym.Env[str, str], task: Task, name: str, context: str) -> _Playe
             reply = form.format(thought="", action=action)
         except Exception as error:
             raise RecipeError(
-                f"sft.expert={name!r}, task {task.task_id!r}: {told(error)}"
+                f"sft.expert={name!r}, task {task.task_id!r}: {describe_error(error)}"
             ) from error
         turns.append((episode.message, action))
         try:

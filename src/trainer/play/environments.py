@@ -14,7 +14,14 @@ import gymnasium as gym
 from pydantic.dataclasses import dataclass
 
 import agent_envs
-from agent_envs.imports import creator_of, message_of, named, parameters, takes, told
+from agent_envs.imports import (
+    describe_error,
+    find_creator,
+    has_option,
+    list_parameters,
+    load_object,
+    message_of,
+)
 from agent_envs.panels import nearest
 from credit.rewards import InvalidPenalty
 from trainer.errors import RecipeError
@@ -136,20 +143,20 @@ def make_env(
 def _make_bare(env: Env, split: str, partner: PolicyPartner | None) -> gym.Env[str, str]:
     """The environment without wrappers."""
     try:
-        creator = creator_of(env.id, option="env.id")
+        creator = find_creator(env.id, option="env.id")
     except ValueError as error:
         raise RecipeError(str(error)) from error
     given = _check_options(env, creator, partner)
     option = "env.split" if split == env.split else "eval.split"
-    if takes(creator, "split"):
+    if has_option(creator, "split"):
         given["split"] = split
     elif split not in _SPLITS:
         raise RecipeError(f"{env.id} has no splits, got {option}={split!r}; leave {option} out")
-    if takes(creator, "data"):
+    if has_option(creator, "data"):
         given["data"] = env.data
     elif env.data not in {"auto", "embedded"}:
         raise RecipeError(f"{env.id} reads no data, got env.data={env.data!r}; leave it at 'auto'")
-    if takes(creator, "max_turns"):
+    if has_option(creator, "max_turns"):
         given["max_turns"] = env.max_turns
     registered = env.id.rpartition(":")[2] in gym.registry
     maker = partial(gym.make, env.id, disable_env_checker=True) if registered else creator
@@ -193,7 +200,7 @@ def reply_form(env: gym.Env[str, str]) -> str:
 def _load(path: str, option: str, kind: type) -> Any:
     """The object of an import string, None for ""."""
     try:
-        return named(path, kind, option=option) if path else None
+        return load_object(path, kind, option=option) if path else None
     except ValueError as error:
         raise RecipeError(str(error)) from error
 
@@ -209,7 +216,7 @@ def _call(
     except Exception as error:
         if ours:
             raise
-        said = message_of(error) if isinstance(error, ValueError) else told(error)
+        said = message_of(error) if isinstance(error, ValueError) else describe_error(error)
         raise RecipeError(f"{option}: {said}") from error
 
 
@@ -234,9 +241,9 @@ def _check_options(
                 f"env.options.{name} is an option of the recipe itself: set env.{name}"
                 + (" or eval.split" if name == "split" else "")
             )
-        if not takes(creator, name):
+        if not has_option(creator, name):
             raise RecipeError(
                 f"{env.id} has no option {name!r} (env.options.{name})"
-                f"{nearest(name, parameters(creator))}"
+                f"{nearest(name, list_parameters(creator))}"
             )
     return dict(options)

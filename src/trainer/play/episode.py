@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Self, SupportsFloat, TypeVar, cast
 import numpy as np
 from gymnasium.error import ResetNeeded
 
-from agent_envs.prompt import IMAGE, unmarked
-from agent_envs.vector import in_thread, waits
+from agent_envs.prompt import IMAGE, escape_marks
+from agent_envs.vector import call_in_thread, waits
 from credit.rows import TurnRecord
 from trainer.model.vision import Picture
 from trainer.play.environments import OWN_REWARD, reply_form
@@ -56,9 +56,9 @@ def render_observation(
     if isinstance(observation, str):
         images: list[Any] | None = getattr(env, "images", None)  # set by the Prompt wrapper
         if images is None:
-            return unmarked(observation), []
+            return escape_marks(observation), []
         return observation, [Picture.of(image) for image in images]
-    return f"{unmarked(goal)}\n\n{IMAGE}" if goal else IMAGE, [Picture.of(observation)]
+    return f"{escape_marks(goal)}\n\n{IMAGE}" if goal else IMAGE, [Picture.of(observation)]
 
 
 async def call_env(env: gym.Env[str, str], call: Callable[[], _Result]) -> _Result:
@@ -75,7 +75,7 @@ async def call_env(env: gym.Env[str, str], call: Callable[[], _Result]) -> _Resu
         except Exception as error:  # noqa: BLE001 - asyncio would exchange some for its own
             return None, error
 
-    result, error = await asyncio.wrap_future(in_thread(settle))
+    result, error = await asyncio.wrap_future(call_in_thread(settle))
     if error is not None:
         raise error
     return cast("_Result", result)

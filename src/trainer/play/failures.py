@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_envs.assets import BadAsset, MissingAsset
 from agent_envs.contract import encodable
-from agent_envs.imports import told
+from agent_envs.imports import describe_error
 from trainer.errors import RecipeError, find_shortage, is_of_torch
 from trainer.run.checkpoint import write_text
 
@@ -85,7 +85,7 @@ class Failure:
         return cls(
             *task,
             turn=len(steps),
-            error=f"{told(error)}: {lacked}" if lacked else told(error),
+            error=f"{describe_error(error)}: {lacked}" if lacked else describe_error(error),
             traceback=encodable("".join(traceback.format_exception(error))),
             transcript=[{"observation": seen, "reply": reply} for seen, reply in turns],
             cause=error,

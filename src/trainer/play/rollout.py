@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from agent_envs.contract import ContractError
-from agent_envs.imports import told
-from agent_envs.parse import action_in
-from agent_envs.prompt import unmarked, without_goal
+from agent_envs.imports import describe_error
+from agent_envs.prompt import escape_marks, leave_out_goal
+from agent_envs.replies import read_action
 from agent_envs.spaces import ACTION_LENGTH
-from agent_envs.vector import in_thread, waits
+from agent_envs.vector import call_in_thread, waits
 from trainer.engine import UNBEGUN, Begun, Reply, conversation_seeds
 from trainer.engine.gather import run
 from trainer.engine.sampling import FORM
@@ -170,18 +170,18 @@ class TokenEpisode(TextEpisode):
         if self.context == "turn":
             images = [] if what == "observation" else self.images
             return self._encode(self.env.blind(what), images)  # type: ignore[attr-defined]
-        seen, goal = self.observation, unmarked(self.goal)
+        seen, goal = self.observation, escape_marks(self.goal)
         past = self.past().ids
         if what == "goal":
             length = len(self.steps[0].prompt_ids) if self.steps else len(self.prompt)
             first, images = self.first
-            aimless = self._encode(without_goal(first, goal), images)
+            aimless = self._encode(leave_out_goal(first, goal), images)
             return [*aimless, *[*past, *self.prompt][length:]]
         if what == "observation":
             ending = self.policy.chat.after(self.steps[-1].reply_ids, "...") if self.steps else []
             return [*past, *ending] or self._encode(goal, [])
         if what == "both":
-            seen = without_goal(seen, goal)
+            seen = leave_out_goal(seen, goal)
         elif goal not in seen:
             seen = f"{goal}\n\n{seen}"
         return self._encode(seen, self.images)
@@ -265,7 +265,7 @@ class Rollouts:
             if concerns_the_run(error):
                 raise
             raise RecipeError(
-                f"env.id={self.env.id!r} fails in its first task: {told(error)}"
+                f"env.id={self.env.id!r} fails in its first task: {describe_error(error)}"
             ) from error
 
     def play(
@@ -325,7 +325,7 @@ class Rollouts:
         self._pool[:] = [one for one in self._pool if one is not env]
         if waits(env):
             with suppress(RuntimeError):  # no thread can be started
-                in_thread(close)  # it may hang
+                call_in_thread(close)  # it may hang
         else:
             close()
 
@@ -528,7 +528,7 @@ def _measure_choice(chat: Chat, action: str, most: int) -> int:
         ContractError: No reply gives this action.
     """
     ids = chat.reply(FORM.format(thought="", action=action))
-    if action_in(chat.text(ids), _TAGS) != action or len(action) > most:
+    if read_action(chat.text(ids)) != action or len(action) > most:
         raise ContractError(
             f"info['admissible_actions'] has {action!r:.60}, but no reply can give it. An action "
             f"is text of 1 to {most} characters that the tokenizer of the policy can write, "
@@ -539,7 +539,6 @@ def _measure_choice(chat: Chat, action: str, most: int) -> int:
 
 
 _NOTHING = Past([], [])
-_TAGS = ("think", "action")
 _NO_ACTIONS = (
     'info["admissible_actions"] is empty, and sampling.decode="admissible" samples one of them; '
     "list at least one in every state, or set sampling.decode=free"

@@ -16,7 +16,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from agent_envs.imports import told
+from agent_envs.imports import describe_error
 from trainer.play.environments import make_env, reply_form
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _answer(held: Held, call: bytes) -> bytes:
             answer = pickle.dumps((False, error))
             pickle.loads(answer)  # noqa: S301 - our own
         except Exception:  # noqa: BLE001 - an error that cannot be made again from its pickle
-            answer = pickle.dumps((False, RuntimeError(told(error))))
+            answer = pickle.dumps((False, RuntimeError(describe_error(error))))
         return answer
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs import ParseReply
-from agent_envs.parse import action_in
+from agent_envs.replies import read_action
 from agent_envs.testing import check_agent_env
 
 TAGS = ("think", "action")
@@ -28,7 +28,7 @@ TAGS = ("think", "action")
     ],
 )
 def test_the_required_form(reply, action):
-    assert action_in(reply, TAGS) == action
+    assert read_action(reply, TAGS) == action
 
 
 @pytest.mark.parametrize(
@@ -60,13 +60,13 @@ def test_the_required_form(reply, action):
     ],
 )
 def test_anything_else_is_malformed(reply):
-    assert action_in(reply, TAGS) is None
+    assert read_action(reply, TAGS) is None
 
 
 def test_other_tags():
-    assert action_in("<search>q</search>", ("search",)) == "q"
-    assert action_in("<a>1</a><b>2</b><c>3</c>", ("a", "b", "c")) == "3"
-    assert action_in("<a>1</a><c>3</c><b>2</b>", ("a", "b", "c")) is None
+    assert read_action("<search>q</search>", ("search",)) == "q"
+    assert read_action("<a>1</a><b>2</b><c>3</c>", ("a", "b", "c")) == "3"
+    assert read_action("<a>1</a><c>3</c><b>2</b>", ("a", "b", "c")) is None
 
 
 BODY = st.text(st.characters(exclude_characters="<>", codec=None))
@@ -76,13 +76,13 @@ BLANK = st.text(" \n\t", max_size=3)
 @given(BODY, BODY, st.tuples(BLANK, BLANK, BLANK))
 def test_what_was_put_in_comes_out(thought, action, blanks):
     reply = f"{blanks[0]}<think>{thought}</think>{blanks[1]}<action>{action}</action>{blanks[2]}"
-    assert action_in(reply, TAGS) == (action.strip() or None)
+    assert read_action(reply, TAGS) == (action.strip() or None)
 
 
 @given(st.lists(st.sampled_from(["<think>", "</think>", "<action>", "</action>", "a", " "])))
 def test_only_the_right_sequence_of_marks_passes(parts):
     marks = [p for p in parts if p.startswith("<")]
-    parsed = action_in("".join(parts), TAGS)
+    parsed = read_action("".join(parts), TAGS)
     if parsed is not None:
         assert marks == ["<think>", "</think>", "<action>", "</action>"]
         assert set(parsed) == {"a"} or set(parsed) == {"a", " "}
