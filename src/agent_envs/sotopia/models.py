@@ -41,18 +41,19 @@ _MEANING = {
     "financial_and_material_benefits": "-5 a great loss, 0 nothing, 5 a great gain",
     "goal": "how far the character reached its goal: 0 not at all, 10 fully",
 }
-_SCORED = {
-    "type": "object",
-    "properties": {"reasoning": {"type": "string"}, "score": {"type": "number"}},
-    "required": ["reasoning", "score"],
-    "additionalProperties": False,
-}
-_VERDICT = {
-    "type": "object",
-    "properties": dict.fromkeys(RANGES, _SCORED),
-    "required": list(RANGES),
-    "additionalProperties": False,
-}
+
+
+def _make_schema(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON schema of an object with exactly these fields."""
+    fields = dict(properties)
+    return {
+        "type": "object", "properties": fields, "required": list(fields),
+        "additionalProperties": False,
+    }  # fmt: skip
+
+
+_SCORED = _make_schema({"reasoning": {"type": "string"}, "score": {"type": "number"}})
+_VERDICT = _make_schema(dict.fromkeys(RANGES, _SCORED))
 
 
 def open_partner(given: str | Mapping[str, Any] | Endpoint | Partner) -> Partner | None:
@@ -116,14 +117,6 @@ def _infer_schema(example: object) -> dict[str, Any]:
     if isinstance(example, dict):
         return _make_schema({name: _infer_schema(value) for name, value in example.items()})
     return {"type": "integer" if isinstance(example, int) else "string"}
-
-
-def _make_schema(properties: Mapping[str, Any]) -> dict[str, Any]:
-    required = list(properties)
-    return {
-        "type": "object", "properties": dict(properties), "required": required,
-        "additionalProperties": False,
-    }  # fmt: skip
 
 
 class ModelPartner:
