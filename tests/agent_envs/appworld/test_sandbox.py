@@ -254,15 +254,7 @@ fail(lambda: {name}("a", nothing=1))
 
 def test_no_text_has_a_path_of_the_host():
     """What modules, their parts and errors show; the jail's own folder is the root of all."""
-    names = [
-        "apis",
-        "apis.notes",
-        "apis.notes.login",
-        "tell",
-        "open",
-        "print",
-        "type",
-    ]
+    names = ["apis", "apis.notes", "apis.notes.login", "tell", "open", "print", "type"]
     lines = [TEXTS]
     for module in modules.MODULES:
         lines += [f"import {module}", f"fail(lambda: {module}.nothing)", f"tell({module})"]

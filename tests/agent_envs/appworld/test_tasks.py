@@ -17,14 +17,7 @@ from agent_envs.appworld.apps import APPS
 from agent_envs.appworld.env import MARKS, read_reply
 from agent_envs.appworld.families import FAMILIES
 from agent_envs.appworld.families import plan as plans
-from agent_envs.appworld.families.plan import (
-    DEFAULTS,
-    FILLED,
-    TEXTS,
-    Added,
-    judge,
-    list_effects,
-)
+from agent_envs.appworld.families.plan import DEFAULTS, FILLED, TEXTS, Added, judge, list_effects
 from agent_envs.appworld.mini import MiniWorld
 from agent_envs.appworld.people import Draft
 from agent_envs.appworld.session import Session

@@ -166,7 +166,7 @@ def command(tmp_path):
 
 
 def process(world):
-    return world.server._process.process
+    return world.server.process
 
 
 def test_a_server_of_ones_own_starts_and_ends(command, lists):
@@ -177,7 +177,7 @@ def test_a_server_of_ones_own_starts_and_ends(command, lists):
         world.execute(code)
     assert not world.evaluate().failures
     assert "serving" in world.server.read_log()
-    log = world.server._process._log
+    log = world.server.log
     world.close()
     assert running.poll() == -signal.SIGKILL
     assert not log.exists()
@@ -203,7 +203,7 @@ import os, signal, sys
 from agent_envs.appworld.remote import HttpWorld
 world = HttpWorld(sys.argv[1], data=sys.argv[2])
 world.open(sys.argv[3])
-print(world.server._process.port, flush=True)
+print(world.server.port, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
