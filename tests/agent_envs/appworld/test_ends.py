@@ -7,40 +7,24 @@ import errno
 import os
 import resource
 import signal
-from contextlib import contextmanager
-from pathlib import Path
 
 import gymnasium as gym
 import pytest
+from attacks import ESCAPE, below, start, warden_with
 
 import agent_envs  # noqa: F401  registers the id
 from agent_envs.appworld import sandbox
 from agent_envs.appworld.guest import ends
-from agent_envs.appworld.interpreter import Interpreter
 from agent_envs.appworld.sandbox import SandboxError, start_warden
 
 pytestmark = pytest.mark.slow
 
-NOW = "2024-05-03T10:30:00"
 LONG = {"value": "x" * 3_900_000}
-ESCAPE = "import re\nmodules = re.compile.__globals__['enum'].sys.modules\n"
 FULL = "x = []\ntry:\n  while True: x.append(bytes(480))\nexcept MemoryError: pass\n"
 ROOM = FULL + "for _ in range(4000): x.pop()\n"  # for a call, not for its reply
 NEST = "from itertools import chain\nit = ()\nfor _ in range(10**6): it = chain(it)\nlist(it)"
 LIMIT = "variables and code need more than the limit of 256 MiB"
 ENDED = "Exception: The interpreter ended while the code ran"
-
-
-@contextmanager
-def warden_with(lines):
-    """The warden of this process is one that was started with other lines before its own."""
-    start = "warden.main("
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sandbox, "_BOOT", sandbox._BOOT.replace(start, f"{lines}\n{start}"))
-        made = sandbox.Warden()
-        patch.setattr(sandbox, "_warden_of", lambda pid: made)
-        yield made
-    made.close()
 
 
 # What code does; the end of what it is told; whether its variables remain.
@@ -104,7 +88,7 @@ OF_THE_AGENT = {
 def test_the_agents_end(monkeypatch, name):
     code, told, kept = OF_THE_AGENT[name]
     reply = LONG if "a reply" in name else {"value": 1}
-    interpreter = Interpreter(NOW, "", timeout=30)
+    interpreter = start(30)
     interpreter.execute("first = 1", None)
     with monkeypatch.context() as patch:
         patch.setattr(interpreter, "_rebuild", None)  # the code does not run again
@@ -119,14 +103,14 @@ def test_the_agents_end(monkeypatch, name):
 
 
 def test_full_memory_can_be_given_back():
-    interpreter = Interpreter(NOW, "", timeout=30)
+    interpreter = start(30)
     interpreter.execute(FULL, None)
     assert interpreter.execute("del x\nprint(len(bytes(10**8)))", None) == "100000000"
     interpreter.close()
 
 
 def test_a_copy_of_an_interpreter_with_full_memory_goes_on():
-    first = Interpreter(NOW, "", timeout=30)
+    first = start(30)
     first.execute(f"{FULL}while len(x) > 100_000: x.pop()", None)
     second = copy.copy(first)
     for one in (first, second):
@@ -136,7 +120,7 @@ def test_a_copy_of_an_interpreter_with_full_memory_goes_on():
 
 
 def test_memory_that_is_full_when_code_runs_again_fails_the_episode():
-    interpreter = Interpreter(NOW, "", timeout=30)
+    interpreter = start(30)
     interpreter.journal.append((f"{ROOM}apis.a.b()", [LONG]))
     output = interpreter.execute("print(1)", None)
     assert f"earlier code could not be run again (out of memory: {LIMIT})" in output
@@ -147,7 +131,7 @@ def test_cpu_time_is_the_agents_although_its_end_is_a_kill():
     code = "apis.a.b()\nwhile True: pass"
     calls = []
     with warden_with("from agent_envs.appworld.guest import ends\nends.CPU = 1"):
-        interpreter = Interpreter(NOW, "", timeout=100)
+        interpreter = start(100)
         interpreter.execute("x = 1", None)
         output = interpreter.execute(code, lambda *call: calls.append(call) or {"value": 1})
         assert f"{ENDED} (it used its 1 seconds of CPU time)." in output
@@ -174,7 +158,7 @@ modules["os"]._exit(5)
 
 def test_an_exit_after_the_result_fails_its_own_turn():
     with warden_with(LATE):
-        interpreter = Interpreter(NOW, "", timeout=30)
+        interpreter = start(30)
         assert f"{ENDED} (exit status 5)." in interpreter.execute(ESCAPE + LEAVE, None)
         assert interpreter.journal == []
 
@@ -196,12 +180,6 @@ def test_full_memory_is_an_invalid_turn():
     env.close()
 
 
-def below(pid):
-    """The processes below one."""
-    listed = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [number for child in map(int, listed) for number in (child, *below(child))]
-
-
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_signal_from_outside_is_the_machines(number):
     """It costs nothing: the code runs again with the recorded replies."""
@@ -216,7 +194,7 @@ def test_a_signal_from_outside_is_the_machines(number):
             )  # the first of a space has no SIGTERM
         return {"value": len(calls)}
 
-    interpreter = Interpreter(NOW, "", timeout=30)
+    interpreter = start(30)
     assert interpreter.execute("print(apis.a.b(), apis.a.b())", once) == "1 2"
     interpreter.close()
 
@@ -241,7 +219,7 @@ warden.jail.Cells.fork = refused
     ],
 )
 def test_a_process_that_the_machine_refuses(number, told):
-    interpreter = Interpreter(NOW, "", timeout=30)
+    interpreter = start(30)
     with warden_with(REFUSE.format(number=number)) as made:
         with pytest.raises(SandboxError, match=f"refused a process for an interpreter: .*{told}"):
             interpreter.execute("x = 1", None)
@@ -283,7 +261,7 @@ def test_what_the_machine_refuses_to_a_warden(monkeypatch, what, number, told):
 
 
 def test_no_descriptor_left_in_this_process():
-    interpreter = Interpreter(NOW, "", timeout=30)
+    interpreter = start(30)
     start_warden()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
@@ -319,7 +297,7 @@ def test_no_descriptor_left_in_this_process():
 )
 def test_an_interpreter_that_does_not_start_is_the_machines(lines, told):
     with warden_with(lines):
-        interpreter = Interpreter(NOW, "", timeout=30)
+        interpreter = start(30)
         with pytest.raises(SandboxError, match=told):
             interpreter.execute("x = 1", None)
 
@@ -329,7 +307,7 @@ def test_limits_that_are_lower_already_are_kept():
     with warden_with(lines) as made:
         assert all(made.enforced.values())
         code = f"{ESCAPE}r = modules['resource']\nprint(r.getrlimit(r.RLIMIT_CPU))"
-        interpreter = Interpreter(NOW, "", timeout=30)
+        interpreter = start(30)
         assert "PermissionError" in interpreter.execute(code, None)  # no call reads them
         assert interpreter.execute("print(1)", None) == "1"
         interpreter.close()
