@@ -25,17 +25,9 @@ The worlds of tasks are the same on every machine: look things up by code, or wr
 the world shows them. Code must run without an error, so that a case that is to be refused is not
 refused for a typing mistake. `fails = true` says that an error is part of the case.
 
-To write cases, look at the request, the whole world and the solution of a task:
-
-    python tests/agent_envs/appworld/test_cases.py show tick_off-17
-
-and at an app's APIs (name, parameters, documentation), as an agent sees them:
-
-    python tests/agent_envs/appworld/test_cases.py apis shopping
-
 To run them, all or some families, with the count, precision and recall of each:
 
-    python tests/agent_envs/appworld/test_cases.py run [family ...]
+    python tests/agent_envs/appworld/test_cases.py [family ...]
 
 A case states what is right by the request and by the rules in `docs/appworld.md` ("Success"),
 never by what the checker does today.
@@ -45,7 +37,6 @@ never by what the checker does today.
 
 from __future__ import annotations
 
-import json
 import sys
 import tomllib
 from pathlib import Path
@@ -54,7 +45,6 @@ from typing import NamedTuple
 import pytest
 
 from agent_envs.appworld import tasks
-from agent_envs.appworld.apps import APPS
 from agent_envs.appworld.families import FAMILIES
 from agent_envs.appworld.mini import MiniWorld
 
@@ -186,25 +176,6 @@ def test_every_file_of_cases_is_a_familys():
     assert {path.stem for path in FOLDER.iterdir()} <= set(FAMILIES)
 
 
-def _show(task_id: str) -> None:
-    task = tasks.make_task(task_id)
-    print(task.instruction, "", f"now: {task.household.now}", sep="\n")
-    print(f"supervisor: {task.household.person}", *task.household.addresses, sep="\n")
-    for table, rows in task.household.state.tables.items():
-        print("", table, *(json.dumps(row) for row in rows.values()), sep="\n")
-    for code in task.family.write_solution(task.plan):
-        print("", code, sep="\n")
-
-
-def _apis(app: str) -> None:
-    for api in APPS[app].apis.values():
-        given = ", ".join(
-            f"{p.name}: {p.kind}" + ("" if p.required else f" = {p.default!r}")
-            for p in api.parameters
-        )
-        print(f"{app}.{api.name}({given})\n    {api.description}\n    gives: {api.response}")
-
-
 def _run(families: list[str]) -> None:
     world = MiniWorld()
     print(f"{'family':30}{'cases':>6}{'right':>7}{'precision':>11}{'recall':>8}")
@@ -215,7 +186,4 @@ def _run(families: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "run":
-        _run(sys.argv[2:])
-    else:
-        {"show": _show, "apis": _apis}[sys.argv[1]](sys.argv[2])
+    _run(sys.argv[1:])

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from attacks import below
 
 from agent_envs.appworld import tasks
 from agent_envs.appworld.mini import MiniWorld
@@ -30,12 +31,6 @@ def memory(pid):
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096 / 2**20
 
 
-def below(pid):
-    """How many processes there are below one."""
-    listed = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return sum(1 + below(int(child)) for child in listed)
-
-
 @pytest.mark.long
 def test_64_worlds_at_once_do_not_mix():
     ids = tasks.list_tasks("train")[::4][:64]
@@ -54,7 +49,7 @@ def test_64_worlds_at_once_do_not_mix():
     with ThreadPoolExecutor(64) as threads:
         played = list(threads.map(play, ids))
     assert [said for _, said in played] == expected
-    assert below(start_warden().pid) >= 65
+    assert len(below(start_warden().pid)) >= 65
     for world, _ in played:
         world.close()
 
@@ -74,7 +69,7 @@ def test_episodes_leave_nothing_behind(episodes):
             inside = [memory(int(child)) for child in children]
             descriptors = sum(1 for _ in Path("/proc/self/fd").iterdir())
             inner = sum(1 for _ in Path(f"/proc/{children[0]}/fd").iterdir())
-            seen.append((memory(os.getpid()), *inside, descriptors, inner, below(pid)))
+            seen.append((memory(os.getpid()), *inside, descriptors, inner, len(below(pid))))
     first, last = seen
     assert last[2:] == first[2:]  # descriptors and processes
     assert all(now - then < 2 for then, now in zip(first, last, strict=True))
