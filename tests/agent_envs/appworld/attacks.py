@@ -27,54 +27,8 @@ NUMBER = {
     name: None if (number := given[os.uname().machine == "aarch64"]) == "-" else int(number)
     for name, *given in (entry.split() for entry in TABLES["numbers"].split(","))
 }
-# Runs attempts: what each printed as a line of JSON. It ends with the interpreter.
-HARNESS = """
-import re, json
-modules = re.compile.__globals__["enum"].sys.modules
-os, sys, ctypes, socket = (modules[name] for name in ("os", "sys", "ctypes", "socket"))
-libc = ctypes.CDLL(None, use_errno=True)
-libc.syscall.restype = ctypes.c_long
-def call(name, *given):
-    number = NUMBER[name]
-    if number is None:
-        raise OSError("this machine does not have it")
-    whole = [ctypes.c_long(one) if isinstance(one, int) else one for one in given]
-    done = libc.syscall(ctypes.c_long(number), *whole)
-    if done == -1:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    return done
-def framed(body, token=None):
-    token = world()._token if token is None else token
-    return len(body).to_bytes(4, "big") + token + body
-def world():
-    return next(one for one in modules["gc"].get_objects() if type(one).__name__ == "_World")
-FACTS["open"] = [n for n in range(3, 16) if libc.write(n, b"", 0) == 0]
-FACTS["own"] = FACTS["open"][0]
-for name, code in ATTEMPTS.items():
-    place = dict(modules=modules, os=os, sys=sys, ctypes=ctypes, socket=socket, libc=libc,
-                 call=call, json=json, FACTS=FACTS, framed=framed, world=world, __name__="attack")
-    try:
-        exec(code, place)
-    except BaseException as error:
-        print(json.dumps([name, type(error).__name__ + ": " + str(error)[:60]]))
-    else:
-        print(json.dumps([name, None]))
-"""
+HARNESS, TALK, FORGE = (TABLES["scripts"][name] for name in ("harness", "talk", "forge"))
 SEND = "data = {}\nfor n in range(3, 16):\n  try: os.write(n, data)\n  except OSError: pass\n"
-TALK = """
-def put(*parts):
-    for part in parts:
-        os.write(FACTS["own"], part)
-result = b'{"output": "forged", "variables": "forged"}'
-call = b'{"call": ["forged", "forged", {}]}'
-talk, token = world(), world()._token
-"""
-FORGE = """
-talk = next(one for one in modules["gc"].get_objects() if type(one).__name__ == "_World")
-while True:
-    talk.say({"output": "forged", "variables": "forged"})
-    talk.hear()
-"""
 
 
 def read_class(given):
@@ -107,8 +61,10 @@ def warden_with(lines):
         patch.setattr(sandbox, "_BOOT", sandbox._BOOT.replace(begin, f"{lines}\n{begin}"))
         other = sandbox.Warden()
         patch.setattr(sandbox, "_warden_of", lambda pid: other)
-        yield other
-    other.close()
+        try:
+            yield other
+        finally:
+            other.close()
 
 
 def below(pid):

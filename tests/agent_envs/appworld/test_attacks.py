@@ -12,28 +12,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import attacks
 import pytest
-from attacks import (
-    AHEAD,
-    ATTACKS,
-    DEADLY,
-    ESCAPE,
-    KEYS,
-    LEAKS,
-    LOOPS,
-    ON,
-    SEND,
-    WIRE,
-    costs_its_turn,
-    forges_its_key,
-    harness,
-    is_believed,
-    leaks,
-    make_attempts,
-    runs_on,
-    start,
-    warden_with,
-)
+from attacks import costs_its_turn, harness, start, warden_with
 
 from agent_envs.appworld import interpreter
 from agent_envs.appworld.guest import syscalls
@@ -52,18 +33,18 @@ jail.Cells.fork = lambda self: jail.os.fork()
 
 def through(name):
     """The attempts of a class that got through, and those without a result."""
-    results = make_attempts(ATTACKS[name])
-    return [one for one in ATTACKS[name] if results.get(one) is None]
+    results = attacks.make_attempts(attacks.ATTACKS[name])
+    return [one for one in attacks.ATTACKS[name] if results.get(one) is None]
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", attacks.ATTACKS)
 def test_held(name):
     assert through(name) == []
 
 
 def test_the_filter_alone_holds_them():
     with warden_with(FILTER_ALONE):
-        got = {name: through(name) for name in ATTACKS}
+        got = {name: through(name) for name in attacks.ATTACKS}
     told = {"the user", "the trainer's process"}  # their numbers, with which nothing can be done
     assert set(got.pop("environment")) <= told
     assert not any(got.values())
@@ -84,7 +65,7 @@ def test_the_attempts_get_through_without_the_filter():
         assert len(through("descriptors")) >= 8
         assert len(through("machine code")) >= 4
         assert not [one for one in through("host files") if "passwd" in one or "list" in one]
-        assert leaks("shared memory")
+        assert attacks.leaks("shared memory")
 
 
 CONTAINER = """
@@ -120,7 +101,7 @@ def test_every_other_system_call_fails():
     if syscalls.MACHINE == "x86_64":
         known |= {335, 336}  # uretprobe and uprobe: newer kernels never filter them, and end others
     others = sorted(set(range(600)) - known)
-    code = f"""{ESCAPE}import json
+    code = f"""{attacks.ESCAPE}import json
 ctypes = modules["ctypes"]
 libc, zeros = ctypes.CDLL(None, use_errno=True), [ctypes.c_long(0)] * 6
 print(json.dumps([(libc.syscall(ctypes.c_long(n), *zeros), ctypes.get_errno()) for n in {others}]))
@@ -133,16 +114,19 @@ print(json.dumps([(libc.syscall(ctypes.c_long(n), *zeros), ctypes.get_errno()) f
 
 
 OTHERS = {
-    "ends of the interpreter": (DEADLY, lambda code: costs_its_turn(harness({"": code}))),
+    "ends of the interpreter": (attacks.DEADLY, lambda code: costs_its_turn(harness({"": code}))),
     "nonsense on the wire": (
-        WIRE,
-        lambda data: costs_its_turn(harness({"": SEND.format(data)}), fails=False),
+        attacks.WIRE,
+        lambda data: costs_its_turn(harness({"": attacks.SEND.format(data)}), fails=False),
     ),
-    "answers sent ahead": (AHEAD, lambda code: not is_believed(code)),
-    "code that runs on": (ON, lambda code: not runs_on(code)),
-    "forged keys": (KEYS, lambda road: not forges_its_key(road)),
-    "loops": (LOOPS, lambda code: costs_its_turn(code, timeout=1)),
-    "leaks between episodes": (dict(zip(LEAKS, LEAKS, strict=True)), lambda name: not leaks(name)),
+    "answers sent ahead": (attacks.AHEAD, lambda code: not attacks.is_believed(code)),
+    "code that runs on": (attacks.ON, lambda code: not attacks.runs_on(code)),
+    "forged keys": (attacks.KEYS, lambda road: not attacks.forges_its_key(road)),
+    "loops": (attacks.LOOPS, lambda code: costs_its_turn(code, timeout=1)),
+    "leaks between episodes": (
+        dict(zip(attacks.LEAKS, attacks.LEAKS, strict=True)),
+        lambda name: not attacks.leaks(name),
+    ),
 }
 
 
@@ -175,8 +159,8 @@ def test_answers_ahead_are_believed_where_tokens_are_known_and_nothing_rests(mon
     monkeypatch.setattr(interpreter, "receive", one_of_many)
     monkeypatch.setattr(interpreter.Process, "rest", lambda self: None)
     for name in ("500 results in one packet", "guessed tokens", "two calls in one packet"):
-        assert is_believed(AHEAD[name])
-    assert runs_on(ON["a loop"])
+        assert attacks.is_believed(attacks.AHEAD[name])
+    assert attacks.runs_on(attacks.ON["a loop"])
 
 
 SILENT = """
@@ -187,11 +171,11 @@ variables.Variables._report = lambda self, *, meddling: None
 
 def test_keys_are_forged_where_the_world_is_not_told_before():
     with warden_with(SILENT):
-        assert all(map(forges_its_key, KEYS.values()))
+        assert all(map(attacks.forges_its_key, attacks.KEYS.values()))
 
 
 def test_the_harness_sees_what_gets_through():
-    assert make_attempts({"nothing": "pass", "a failure": "1 / 0"}) == {
+    assert attacks.make_attempts({"nothing": "pass", "a failure": "1 / 0"}) == {
         "nothing": None,
         "a failure": "ZeroDivisionError: division by zero",
     }
@@ -273,5 +257,7 @@ def test_the_numbers_are_those_of_this_machine():
 
 
 def test_the_docs_count_the_attempts():
-    count = sum(map(len, ATTACKS.values())) + sum(len(table) for table, _ in OTHERS.values())
-    assert f"{count} attempts in {len(ATTACKS) + len(OTHERS)} classes" in DOCS.read_text()
+    count = sum(map(len, attacks.ATTACKS.values())) + sum(
+        len(table) for table, _ in OTHERS.values()
+    )
+    assert f"{count} attempts in {len(attacks.ATTACKS) + len(OTHERS)} classes" in DOCS.read_text()
