@@ -3,13 +3,10 @@
 `cases/<family>.toml` holds the cases of one family. One case:
 
     [[case]]
-    task = "tick_off-17"      # <family>-<seed>: 0-11 and 20 on are train, 12-15 val, 16-19 test
+    task = "tick_off-17"
     right = true              # whether a careful person would accept what was done
     why = "One line: what this case is about."
-    code = '''
-    apis.shopping.update_item(access_token=token["shopping"], item_id=129, bought=True)
-    apis.supervisor.complete_task()
-    '''
+    code = "apis.supervisor.complete_task()"
 
 Every case has `task`, `right`, `why` and one of
 

@@ -26,10 +26,6 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "requests": {"status": "pending"},
 }
 """Required values of a new row's fields that a task does not mention."""
-FILLED = frozenset(
-    {"id", "sender", "requester", "read", "created_at", "sent_at", "asked_at", "paid_at"}
-)
-"""Fields of a new row that the apps fill in, or that are not checked."""
 FREE = {"mails": frozenset({"read"})}
 """Fields that may change without a request: opening a mail may mark it as read."""
 _LOOK = """
@@ -60,7 +56,7 @@ class IdOf(NamedTuple):
 
 
 class Added(NamedTuple):
-    """A row that must be added, with these fields; others as in `DEFAULTS` and `FILLED`."""
+    """A row that must be added, with these fields; others as in `DEFAULTS`, or the app's."""
 
     table: str
     fields: dict[str, Any]
