@@ -18,8 +18,7 @@ Every case has `task`, `right`, `why` and one of
 
 Code must run without an error unless `fails = true`.
 
-A case states what is right by the request and by the rules in `docs/appworld.md` ("Success"),
-never by what the checker does today.
+A case follows the request and the rules in `docs/appworld.md`, not what the checker does today.
 """
 
 from __future__ import annotations
