@@ -21,8 +21,9 @@ sys.path = [p for p in sys.path if Path(p).resolve() != Path(__file__).parent.re
 import torch  # noqa: E402
 from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM  # noqa: E402
 
-from trainer import metrics, recipe  # noqa: E402
-from trainer.pretrained import resolve  # noqa: E402
+from trainer import recipe  # noqa: E402
+from trainer.model.pretrained import resolve  # noqa: E402
+from trainer.run import metrics  # noqa: E402
 from trainer.train import train  # noqa: E402
 
 SIZES = {  # hidden, intermediate, layers, heads, key-value heads, vocabulary

@@ -139,14 +139,14 @@ def alike(one, other):
 
 def lines_of(folder):
     """The lines of a log."""
-    from trainer import metrics
+    from trainer.run import metrics
 
     return metrics.read(folder / "metrics.jsonl")
 
 
 def figures(folder):
     """The lines of a log without clocks."""
-    from trainer.metrics import CLOCKS
+    from trainer.run.metrics import CLOCKS
 
     return [{k: v for k, v in x.items() if not k.endswith(CLOCKS)} for x in lines_of(folder)]
 

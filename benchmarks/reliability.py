@@ -37,7 +37,7 @@ sys.path.append(sys.path.pop(0))  # benchmarks/trainer.py is not the package
 
 from agent_envs import expert
 from agent_envs.experts import experts_of
-from trainer.environments import Env
+from trainer.play.environments import Env
 
 FAULTS = {"raise": 0.01, "hang": 0.005, "die": 0.0025}
 """Shares of the episodes."""
@@ -100,7 +100,7 @@ class Script:
     vision = None
 
     def __init__(self):
-        from trainer.sampling import Decoding
+        from trainer.engine.sampling import Decoding
 
         self.decoding, self.policy, self.chat = Decoding(max_reply_tokens=8), self, self
         self.replies, self.turns = [], {}
@@ -119,7 +119,7 @@ class Script:
         return 10**9
 
     async def reply(self, row, new_ids, **given):
-        from trainer.engines import Reply
+        from trainer.engine import Reply
 
         await asyncio.sleep(0)
         said = self.replies[row][self.turns[row]]
@@ -137,9 +137,9 @@ class Episodes:
     """
 
     def __init__(self, env, count):
-        from trainer.actor import Task
-        from trainer.environments import PromptOptions, form_of, make_env
-        from trainer.sft import FORM
+        from trainer.learn.sft import FORM
+        from trainer.play.actor import Task
+        from trainer.play.environments import PromptOptions, form_of, make_env
 
         made = make_env(env, PromptOptions(), split=env.split)
         ids = made.unwrapped.panel.task_ids
@@ -162,9 +162,9 @@ class Episodes:
 
 def play(env, told, meanwhile=lambda: None):
     """Give the replies again; failures by kind, episodes that ended otherwise, what was left."""
-    from trainer.environments import PromptOptions
-    from trainer.failures import Failure
-    from trainer.rollout import Rollouts
+    from trainer.play.environments import PromptOptions
+    from trainer.play.failures import Failure
+    from trainer.play.rollout import Rollouts
 
     before = set(os.listdir(tempfile.gettempdir()))
     player, sampler = Rollouts(env, PromptOptions(), env.split, max_tokens=10**9), Script()

@@ -30,18 +30,18 @@ from tokenizers import Tokenizer, models, pre_tokenizers  # noqa: E402
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM  # noqa: E402
 
 from agent_envs import AgentEnv, Panel, Turn  # noqa: E402
-from trainer.batch import credited, make_rows  # noqa: E402
-from trainer.engines import Engine, Sampler, Session  # noqa: E402
-from trainer.engines.factory import make_engine  # noqa: E402
-from trainer.engines.options import EngineOptions  # noqa: E402
-from trainer.engines.own import OwnEngine  # noqa: E402
-from trainer.environments import Env, PromptOptions  # noqa: E402
-from trainer.episodes import Episode, Step  # noqa: E402
-from trainer.learner import Learner, Optimizer  # noqa: E402
-from trainer.policy import Policy  # noqa: E402
-from trainer.rollout import Rollouts, draw_tasks  # noqa: E402
-from trainer.sampling import Decoding  # noqa: E402
-from trainer.update import Update  # noqa: E402
+from trainer.engine import Engine, Sampler, Session  # noqa: E402
+from trainer.engine.factory import make_engine  # noqa: E402
+from trainer.engine.options import EngineOptions  # noqa: E402
+from trainer.engine.own import OwnEngine  # noqa: E402
+from trainer.engine.sampling import Decoding  # noqa: E402
+from trainer.learn.batch import credited, make_rows  # noqa: E402
+from trainer.learn.learner import Learner, Optimizer  # noqa: E402
+from trainer.learn.update import Update  # noqa: E402
+from trainer.model.policy import Policy  # noqa: E402
+from trainer.play.environments import Env, PromptOptions  # noqa: E402
+from trainer.play.records import Episode, Step  # noqa: E402
+from trainer.play.rollout import Rollouts, draw_tasks  # noqa: E402
 
 WORDS = 2048
 ENDS = 0.03  # share of conversations that end at a turn

@@ -27,8 +27,8 @@ import gymnasium as gym  # noqa: E402
 import numpy as np  # noqa: E402
 
 import agent_envs  # noqa: E402, F401  registers the ids
-from trainer.integrations.episode import Episodes, TextEpisode  # noqa: E402
-from trainer.integrations.remote import Remote  # noqa: E402
+from agent_envs_adapters.remote import Remote  # noqa: E402
+from trainer.play.episode import Episodes, TextEpisode  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -182,7 +182,7 @@ def killed(url: str, pid: int) -> str:
     settle(pid)
     rows.append(("before", *held(pid)))
     program = (
-        "import sys, time\nfrom trainer.integrations.remote import Remote\n"
+        "import sys, time\nfrom agent_envs_adapters.remote import Remote\n"
         f"open_ = [Remote({url!r}) for _ in range({KILLED})]\n"
         f"for one in open_: one.reset(seed=1); one.step({CODE!r})\n"
         "print('ready', flush=True); time.sleep(600)"

@@ -26,19 +26,20 @@ from typing import TYPE_CHECKING, Any
 # This file has the name of the package that it measures.
 sys.path = [p for p in sys.path if Path(p).resolve() != Path(__file__).parent.resolve()]
 
-from trainer import metrics, recipe, recipes  # noqa: E402
+from trainer import recipe, recipes  # noqa: E402
 from trainer.build import make_rollouts  # noqa: E402
-from trainer.environments import make_env  # noqa: E402
-from trainer.integrations.episode import opening  # noqa: E402
-from trainer.policy import Policy  # noqa: E402
-from trainer.rollout import draw_tasks  # noqa: E402
+from trainer.model.policy import Policy  # noqa: E402
+from trainer.play.environments import make_env  # noqa: E402
+from trainer.play.episode import opening  # noqa: E402
+from trainer.play.rollout import draw_tasks  # noqa: E402
+from trainer.run import metrics  # noqa: E402
 from trainer.train import train  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trainer.actor import Task
-    from trainer.chat import Chat
+    from trainer.model.chat import Chat
+    from trainer.play.actor import Task
     from trainer.recipe import Recipe
 
 GROUP = 8

@@ -14,41 +14,42 @@ import numpy as np
 import torch
 
 import credit
-from trainer import evaluate, failures, parallel
-from trainer.actor import Task
-from trainer.adapters import FULL
-from trainer.checkpoint import CheckpointError, Checkpoints
-from trainer.engines import Sampler
-from trainer.engines.factory import make_engine
-from trainer.engines.own import OwnEngine
+from trainer.engine import Sampler
+from trainer.engine.factory import make_engine
+from trainer.engine.own import OwnEngine
+from trainer.engine.sampling import Decoding
 from trainer.methods import Method
 from trainer.methods.critic import WithCritic
 from trainer.methods.dpo import WithPreference
 from trainer.methods.gold import WithGold
 from trainer.methods.implicit import WithPRM
 from trainer.methods.judge import WithJudge
-from trainer.methods.own import OwnEstimator, make_estimator
+from trainer.methods.own import OwnEstimator, find_method, make_estimator
 from trainer.methods.stapo import WithSTAPO
 from trainer.methods.turnrd import WithTurnRD
-from trainer.methods.vine import WithVine
-from trainer.partner import PolicyPartner
-from trainer.policy import Policy
-from trainer.pool import Pool, PooledRollouts
+from trainer.model.lora import FULL
+from trainer.model.policy import Policy
+from trainer.play import failures
+from trainer.play.actor import Task
+from trainer.play.partner import PolicyPartner
+from trainer.play.rollout import Rollouts
 from trainer.recipes import RecipeError
-from trainer.rollout import Rollouts
-from trainer.sampling import Decoding
+from trainer.run import evaluate
+from trainer.run.checkpoint import CheckpointError, Checkpoints
+from trainer.scale import parallel
+from trainer.scale.pool import Pool, PooledRollouts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from agent_envs.panels import Panel
-    from trainer.engines import Engine
-    from trainer.episodes import Episode
-    from trainer.evaluate import Evaluation
-    from trainer.failures import Failure
-    from trainer.partner import PartnerOptions
-    from trainer.policy import Model
+    from trainer.engine import Engine
+    from trainer.model.policy import Model
+    from trainer.play.failures import Failure
+    from trainer.play.partner import PartnerOptions
+    from trainer.play.records import Episode
     from trainer.recipe import Recipe
+    from trainer.run.evaluate import Evaluation
 
 
 _LEARNED = ("judge", "turnrd")
@@ -159,9 +160,8 @@ def make_method(recipe: Recipe) -> Method:
         )
     if name == "dpo":  # this and the next are no estimators of columns
         return WithPreference(options, recipe.update, recipe.sampling.temperature)
-    if name == "vine":
-        check_continued(recipe, "credit.name='vine'")
-        return WithVine(options)
+    if (own := find_method(name)) is not None:
+        return own(options, recipe)
     if name == "has" and options.get("decomposer") in _LEARNED:
         return _decomposed(options, recipe)
     return _estimated(name, make_estimator(name, options), recipe)
@@ -180,25 +180,6 @@ def _estimated(name: str, estimator: credit.Estimator, recipe: Recipe) -> Method
     estimator = OwnEstimator(name, estimator) if ":" in name else estimator
     reads_answer = "gold_logprob" in getattr(estimator, "needs", ())
     return WithGold(estimator, recipe.update) if reads_answer else Method(estimator)
-
-
-def check_continued(recipe: Recipe, what: str) -> None:
-    """Check that episodes can be continued from copies of their environments.
-
-    Raises:
-        RecipeError: They are in other processes, or sampled by another engine; names `what`.
-    """
-    for option, given, wanted in (
-        ("engine.name", recipe.engine.name, "own"),
-        ("env.processes", recipe.env.processes, 0),
-        ("sampling.actors", recipe.sampling.actors, 0),
-        ("partner.model", recipe.partner.model, ""),
-    ):
-        if given != wanted:
-            raise RecipeError(
-                f"{what} continues copies of environments in this process by the own sampler, but "
-                f"{option}={given!r}; set it to {wanted!r}"
-            )
 
 
 def _decomposed(options: dict[str, Any], recipe: Recipe) -> Method:

@@ -23,20 +23,20 @@ from pydantic.dataclasses import dataclass
 from agent_envs.endpoint import Endpoint
 from trainer import recipes
 from trainer.assignment import assignment
-from trainer.checkpoint import write_text
-from trainer.engines.options import EngineOptions
-from trainer.environments import Env, PromptOptions
-from trainer.evaluate import Eval
+from trainer.engine.options import EngineOptions
+from trainer.engine.sampling import Sampling
+from trainer.learn.sft import Sft
+from trainer.learn.update import Update
 from trainer.methods.critic import CriticOptions
 from trainer.methods.implicit import ImplicitOptions
 from trainer.methods.turnrd import TurnRDOptions
+from trainer.model.policy import Model
 from trainer.options import STRICT, Count, Positive, Threads, explained
-from trainer.partner import PartnerOptions
-from trainer.policy import Model
+from trainer.play.environments import Env, PromptOptions
+from trainer.play.partner import PartnerOptions
 from trainer.recipes import RecipeError
-from trainer.sampling import Sampling
-from trainer.sft import Sft
-from trainer.update import Update
+from trainer.run.checkpoint import write_text
+from trainer.run.evaluate import Eval
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -70,7 +70,8 @@ class Credit:
     """The estimator and its options.
 
     Attributes:
-        name: A name of `credit.names()`, "dpo", "vine", or "package.module:Name" of your own.
+        name: A name of `credit.names()`, "dpo", or "package.module:Name" of your own estimator or
+            `trainer.methods.Method`.
         options: Keyword arguments of the estimator.
     """
 

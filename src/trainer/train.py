@@ -8,8 +8,8 @@ A step of reinforcement learning is the algorithm box that GRPO, GiGPO, HAS and 
     policy     <- clipped surrogate over the sampled tokens
 
 Everything random derives from (seed, step, purpose), so a checkpoint needs no random state, and a
-resumed run equals one that was not interrupted. Several processes (`trainer.parallel`) divide the
-tasks and the rows, and take the same steps as one.
+resumed run equals one that was not interrupted. Several processes (`trainer.scale.parallel`)
+divide the tasks and the rows, and take the same steps as one.
 """
 
 from __future__ import annotations
@@ -25,10 +25,7 @@ import torch
 import credit
 from agent_envs import endpoint
 from agent_envs.vector import waits
-from trainer import episodes as recorded
-from trainer import evaluate, failures, memory, parallel, provenance, report, sft, sharding
 from trainer import recipe as recipes
-from trainer.batch import make_rows
 from trainer.build import (
     cores,
     derive,
@@ -38,22 +35,28 @@ from trainer.build import (
     make_rollouts,
     make_sampler,
 )
-from trainer.checkpoint import Checkpoints
-from trainer.checks import check_columns, check_folder, check_source
-from trainer.contention import Clock, contended
-from trainer.correction import corrected, fill_entropies
-from trainer.engines.factory import make_engine
-from trainer.learner import Learner
-from trainer.lock import locked
+from trainer.engine.factory import make_engine
+from trainer.learn import sft
+from trainer.learn.batch import make_rows
+from trainer.learn.correction import corrected, fill_entropies
+from trainer.learn.learner import Learner
+from trainer.learn.update import update_mask
 from trainer.methods import Experience
-from trainer.metrics import Metrics, Silent, concentration, describe
-from trainer.report import records
-from trainer.rollout import draw_tasks
-from trainer.source import Source
-from trainer.stalled import Stalled
-from trainer.stopping import Stop, Stopped, handled
-from trainer.trackers import Tracker
-from trainer.update import update_mask
+from trainer.play import failures
+from trainer.play import records as recorded
+from trainer.play.rollout import draw_tasks
+from trainer.play.source import Source
+from trainer.run import evaluate, memory, provenance, report
+from trainer.run import run_folder as records
+from trainer.run.checkpoint import Checkpoints
+from trainer.run.checks import check_columns, check_folder, check_source
+from trainer.run.contention import Clock, contended
+from trainer.run.lock import locked
+from trainer.run.metrics import Metrics, Silent, concentration, describe
+from trainer.run.stalled import Stalled
+from trainer.run.stopping import Stop, Stopped, handled
+from trainer.run.trackers import Tracker
+from trainer.scale import parallel, sharding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,13 +66,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from rich.console import Console
 
-    from trainer.batch import Row
-    from trainer.engines import Sampler
-    from trainer.episodes import Episode
-    from trainer.failures import Failure
-    from trainer.lock import FolderLock
-    from trainer.policy import Policy
+    from trainer.engine import Sampler
+    from trainer.learn.batch import Row
+    from trainer.model.policy import Policy
+    from trainer.play.failures import Failure
+    from trainer.play.records import Episode
     from trainer.recipe import Recipe
+    from trainer.run.lock import FolderLock
 
 STATE = "training.pt"
 """File of a checkpoint with the step and the optimiser."""
@@ -85,7 +88,7 @@ def train(
 ) -> None:
     """Train by a recipe in a run folder, from its last checkpoint if it has one; write the report.
 
-    `track` names libraries that get a copy of the log, see `trainer.trackers`.
+    `track` names libraries that get a copy of the log, see `trainer.run.trackers`.
 
     Raises:
         RunError: The folder or the recipe cannot be used.
@@ -150,7 +153,7 @@ class _Run:
         self.policy = load_policy(recipe.policy)
         self.kl_coefficient = recipe.update.kl_coefficient
         self.step = 0
-        self.used = endpoint.used()
+        self.used = endpoint.read_usage()
         self.checkpoints = Checkpoints(
             folder / "checkpoints", recipe.run.keep, frozenset({recipe.sft.steps})
         )
@@ -378,7 +381,7 @@ class _Run:
 
     def _log(self, stage: str, done: int, values: dict[str, float]) -> None:
         """Log a step, with its use of endpoints if there was any."""
-        before, self.used = self.used, endpoint.used()
+        before, self.used = self.used, endpoint.read_usage()
         spent = zip(self.used._fields, before, self.used, strict=True)
         used = parallel.totals({f"endpoint_{name}": now - then for name, then, now in spent})
         if any(used.values()):

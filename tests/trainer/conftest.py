@@ -32,15 +32,16 @@ from transformers import (
     Qwen2VLImageProcessorPil,
 )
 
-from trainer import metrics, recipe
+from trainer import recipe
 from trainer.build import make_sampler
-from trainer.engines import UNBEGUN, Reply
-from trainer.engines.gather import Gather
-from trainer.engines.own import OwnEngine
-from trainer.episodes import Episode, Step
-from trainer.learner import Learner, Optimizer
-from trainer.policy import Policy
-from trainer.sampling import Decoding
+from trainer.engine import UNBEGUN, Reply
+from trainer.engine.gather import Gather
+from trainer.engine.own import OwnEngine
+from trainer.engine.sampling import Decoding
+from trainer.learn.learner import Learner, Optimizer
+from trainer.model.policy import Policy
+from trainer.play.records import Episode, Step
+from trainer.run import metrics
 
 TEXT = (
     "You are in the middle of a room. Looking quickly around you, you see a desk 1, a bed 1.\n"
@@ -490,7 +491,7 @@ def forked():
     """
     server = multiprocessing.get_context("forkserver")
     server.set_forkserver_preload(
-        ["trainer.train", "trainer.report", "transformers.models.qwen2.modeling_qwen2"]
+        ["trainer.train", "trainer.run.report", "transformers.models.qwen2.modeling_qwen2"]
     )
 
     def start(code, where, **names):
@@ -549,7 +550,7 @@ def endpoint(monkeypatch):
         def log_message(self, *_):
             pass
 
-    monkeypatch.setattr("agent_envs.retry.BACKOFF", 0.01)
+    monkeypatch.setattr("agent_envs.web.BACKOFF", 0.01)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.script, server.asked = [], []
     thread = threading.Thread(target=server.serve_forever)

@@ -6,9 +6,10 @@ import json
 
 import numpy as np
 
-from trainer import episodes, recipe
-from trainer.episodes import Episode, Step
-from trainer.evaluate import Evaluation
+from trainer import recipe
+from trainer.play import records as episodes
+from trainer.play.records import Episode, Step
+from trainer.run.evaluate import Evaluation
 
 KINDS = ["pick_and_place_simple", "pick_clean_then_place_in_recep", "look_at_obj_in_light"]
 PLAY = [

@@ -4,8 +4,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.batch import Row, collate, make_rows, microbatches
-from trainer.episodes import Episode, Step
+from trainer.learn.batch import Row, collate, make_rows, microbatches
+from trainer.play.records import Episode, Step
 
 
 def step(prompt, reply, allowed=None):

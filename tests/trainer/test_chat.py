@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainer.chat import Chat
+from trainer.model.chat import Chat
 
 from .conftest import ENDS, TEMPLATES, tiny_tokenizer
 

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from trainer.checkpoint import (
+from trainer.run.checkpoint import (
     MANIFEST,
     CheckpointError,
     Checkpoints,
@@ -116,7 +116,7 @@ def test_a_writer_of_tensors_that_fails_is_the_same(two):
 LIMITED = """
 import resource, sys, torch
 from pathlib import Path
-from trainer.checkpoint import Checkpoints, CheckpointError
+from trainer.run.checkpoint import Checkpoints, CheckpointError
 made = Checkpoints(Path(sys.argv[1]))
 made.save(1, lambda folder: torch.save(torch.zeros(10), folder / "optimizer.pt"))
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
@@ -140,7 +140,7 @@ def test_a_real_limit_on_file_size(tmp_path):
 ENDLESS = """
 import sys
 from pathlib import Path
-from trainer.checkpoint import Checkpoints
+from trainer.run.checkpoint import Checkpoints
 made = Checkpoints(Path(sys.argv[1]), keep=2)
 def write(folder):
     for part in range(20):

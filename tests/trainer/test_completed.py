@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainer.completed import Completed
+from trainer.run.completed import Completed
 
 
 def test_a_value_is_kept():

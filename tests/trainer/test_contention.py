@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trainer.contention import Clock, contended
+from trainer.run.contention import Clock, contended
 
 
 @pytest.mark.parametrize(

@@ -19,15 +19,15 @@ from tokenizers import (
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from agent_envs.prompt import IMAGE
-from trainer.actor import Task
-from trainer.chat import Chat
-from trainer.engines import Sampler
-from trainer.engines.own import OwnEngine
-from trainer.environments import Env, PromptOptions
-from trainer.policy import Policy
-from trainer.pretrained import POCKETS, resolve
-from trainer.rollout import Rollouts
-from trainer.sampling import FORM, Decoding
+from trainer.engine import Sampler
+from trainer.engine.own import OwnEngine
+from trainer.engine.sampling import FORM, Decoding
+from trainer.model.chat import Chat
+from trainer.model.policy import Policy
+from trainer.model.pretrained import POCKETS, resolve
+from trainer.play.actor import Task
+from trainer.play.environments import Env, PromptOptions
+from trainer.play.rollout import Rollouts
 
 from .conftest import CHATML, TEXT, tiny_model, tiny_tokenizer
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from trainer.batch import credited, make_rows
-from trainer.correction import Correction, corrected, fill_entropies
-from trainer.update import Update, recomputed
+from trainer.learn.batch import credited, make_rows
+from trainer.learn.correction import Correction, corrected, fill_entropies
+from trainer.learn.update import Update, recomputed
 
 from .conftest import conversations, gradient, learner, rollouts
 

@@ -9,7 +9,7 @@ import matplotlib as mpl
 import pytest
 from matplotlib.figure import Figure
 
-from trainer import drawing
+from trainer.run import drawing
 
 
 def figure(title="a title"):

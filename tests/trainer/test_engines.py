@@ -6,14 +6,14 @@ import asyncio
 
 import pytest
 
-from trainer.batch import collate, make_rows
-from trainer.engines import conversation_seeds
-from trainer.engines.factory import make_engine
-from trainer.engines.gather import Gather
-from trainer.episodes import Episode, Step
-from trainer.policy import Policy
-from trainer.sampling import Decoding
-from trainer.update import token_logprobs
+from trainer.engine import conversation_seeds
+from trainer.engine.factory import make_engine
+from trainer.engine.gather import Gather
+from trainer.engine.sampling import Decoding
+from trainer.learn.batch import collate, make_rows
+from trainer.learn.update import token_logprobs
+from trainer.model.policy import Policy
+from trainer.play.records import Episode, Step
 
 from .conftest import tiny_qwen, tiny_tokenizer
 from .vllms import VLLMS, serving

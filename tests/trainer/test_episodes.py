@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainer.episodes import Episode, Step, read, write
+from trainer.play.records import Episode, Step, read, write
 
 
 def step(**changes):

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer import evaluate
-from trainer.episodes import Episode, Step
-from trainer.evaluate import Evaluation, PanelError, paired, wilson
+from trainer.play.records import Episode, Step
+from trainer.run import evaluate
+from trainer.run.evaluate import Evaluation, PanelError, paired, wilson
 
 
 def evaluation(success, **changes):

@@ -10,15 +10,15 @@ import torch
 
 import credit
 from trainer import recipe
-from trainer.actor import Task
-from trainer.batch import make_rows, prompts
 from trainer.build import make_method, make_rollouts
-from trainer.checks import RunError
-from trainer.engines import Sampler
-from trainer.engines.own import OwnEngine
+from trainer.engine import Sampler
+from trainer.engine.own import OwnEngine
+from trainer.engine.sampling import Decoding
+from trainer.learn.batch import make_rows, prompts
 from trainer.methods import Experience
 from trainer.methods.gold import WithGold
-from trainer.sampling import Decoding
+from trainer.play.actor import Task
+from trainer.run.checks import RunError
 from trainer.train import train
 
 from .conftest import quiet

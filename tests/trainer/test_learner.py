@@ -10,13 +10,13 @@ import pytest
 import torch
 from transformers import Qwen2ForCausalLM
 
-from trainer.adapters import LoRA
-from trainer.batch import credited, make_rows
-from trainer.learner import Learner, Optimizer
+from trainer.learn.batch import credited, make_rows
+from trainer.learn.learner import Learner, Optimizer
+from trainer.learn.update import Update, recomputed
 from trainer.methods.critic import Critic
-from trainer.policy import Policy
+from trainer.model.lora import LoRA
+from trainer.model.policy import Policy
 from trainer.recipes import RecipeError
-from trainer.update import Update, recomputed
 
 from .conftest import rollouts, tiny_model, tiny_tokenizer
 

@@ -8,10 +8,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from trainer import evaluate, recipe
-from trainer.report.records import evaluations_of
+from trainer import recipe
+from trainer.learn.update import Update
+from trainer.run import evaluate
+from trainer.run.run_folder import evaluations_of
 from trainer.train import train
-from trainer.update import Update
 
 from .conftest import figures, quiet, tiny_tokenizer
 

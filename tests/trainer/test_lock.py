@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from trainer.lock import FILE, FolderLock, LockedError, locked
+from trainer.run.lock import FILE, FolderLock, LockedError, locked
 from trainer.train import train
 
 from .conftest import quiet, short
@@ -17,7 +17,7 @@ from .conftest import quiet, short
 HOLD = """
 import sys, time
 from pathlib import Path
-from trainer.lock import FolderLock
+from trainer.run.lock import FolderLock
 FolderLock(Path(sys.argv[1])).take()
 print("held", flush=True)
 time.sleep(600)

@@ -20,13 +20,13 @@ from transformers import (
     Qwen2ForCausalLM,
 )
 
-from trainer import logprobs
-from trainer.adapters import LoRA
-from trainer.batch import Batch, Row, collate
-from trainer.logprobs import Finish
-from trainer.policy import Policy
-from trainer.update import token_logprobs, token_logprobs_and_entropies, token_scores
-from trainer.vision import Picture
+from trainer.learn.batch import Batch, Row, collate
+from trainer.learn.update import token_logprobs, token_logprobs_and_entropies, token_scores
+from trainer.model import logprobs
+from trainer.model.logprobs import Finish
+from trainer.model.lora import LoRA
+from trainer.model.policy import Policy
+from trainer.model.vision import Picture
 
 from .conftest import tiny_llama, tiny_model, tiny_tokenizer
 

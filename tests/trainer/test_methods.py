@@ -19,19 +19,19 @@ from agent_envs.endpoint import EndpointError
 from credit.methods import istar
 from credit.methods.has import JudgeError
 from trainer import recipe
-from trainer.adapters import FULL, LoRA
-from trainer.batch import Row, collate, make_rows
 from trainer.build import make_method
-from trainer.checks import RunError
-from trainer.engines import Sampler
-from trainer.engines.own import OwnEngine
+from trainer.engine import Sampler
+from trainer.engine.own import OwnEngine
+from trainer.learn.batch import Row, collate, make_rows
+from trainer.learn.update import Update, token_logprobs
 from trainer.methods import Experience, critic, replay
 from trainer.methods.implicit import WithPRM
 from trainer.methods.turnrd import hidden_states
-from trainer.policy import Policy
+from trainer.model.lora import FULL, LoRA
+from trainer.model.policy import Policy
 from trainer.recipes import RecipeError
+from trainer.run.checks import RunError
 from trainer.train import train
-from trainer.update import Update, token_logprobs
 
 from .conftest import (
     METHODS,

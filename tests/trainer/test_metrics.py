@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from trainer import metrics
-from trainer.metrics import Metrics, MetricsError
+from trainer.run import metrics
+from trainer.run.metrics import Metrics, MetricsError
 
 
 def plain():

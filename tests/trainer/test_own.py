@@ -12,13 +12,15 @@ import gymnasium as gym
 import pytest
 
 from tests.credit.batches import batch
-from trainer import episodes, evaluate, metrics, recipe
-from trainer.actor import Task
+from trainer import recipe
 from trainer.build import make_method, make_rollouts
-from trainer.engines import Sampler
-from trainer.engines.own import OwnEngine
-from trainer.sampling import Decoding
-from trainer.sft import demonstrate, require_expert
+from trainer.engine import Sampler
+from trainer.engine.own import OwnEngine
+from trainer.engine.sampling import Decoding
+from trainer.learn.sft import demonstrate, require_expert
+from trainer.play import records as episodes
+from trainer.play.actor import Task
+from trainer.run import evaluate, metrics
 from trainer.train import train
 
 from .conftest import quiet

@@ -11,12 +11,12 @@ import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainer.batch import collate, make_rows
-from trainer.engines.own import OwnEngine
-from trainer.episodes import Episode, Step
-from trainer.policy import Policy
-from trainer.sampling import Decoding
-from trainer.update import token_logprobs
+from trainer.engine.own import OwnEngine
+from trainer.engine.sampling import Decoding
+from trainer.learn.batch import collate, make_rows
+from trainer.learn.update import token_logprobs
+from trainer.model.policy import Policy
+from trainer.play.records import Episode, Step
 
 from .conftest import sample, tiny_model, tiny_tokenizer
 

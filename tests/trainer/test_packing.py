@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from trainer import recipe
-from trainer.adapters import LoRA
-from trainer.batch import collate, credited, make_rows
-from trainer.learner import Learner, Optimizer
+from trainer.learn.batch import collate, credited, make_rows
+from trainer.learn.learner import Learner, Optimizer
+from trainer.learn.update import Update, recomputed, token_logprobs
 from trainer.methods.critic import Critic
-from trainer.policy import Policy
-from trainer.update import Update, recomputed, token_logprobs
+from trainer.model.lora import LoRA
+from trainer.model.policy import Policy
 
 from .conftest import gradient, rollouts, tiny_llama, tiny_model, tiny_tokenizer
 

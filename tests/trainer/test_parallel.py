@@ -19,11 +19,12 @@ import pytest
 from numpy.linalg import norm
 from safetensors.numpy import load_file
 
-from trainer import parallel, recipe
-from trainer.batch import Row, passes
-from trainer.checkpoint import Checkpoints
+from trainer import recipe
 from trainer.cli import main
-from trainer.policy import Policy
+from trainer.learn.batch import Row, passes
+from trainer.model.policy import Policy
+from trainer.run.checkpoint import Checkpoints
+from trainer.scale import parallel
 from trainer.train import train
 
 from .conftest import METHODS, SHORT, figures, quiet
@@ -49,9 +50,9 @@ os.environ.update(world)
 sys.path.insert(0, here)
 import corridor
 corridor.register()
-import trainer.report
+import trainer.run.report
 from trainer.cli import main
-trainer.report.write = lambda folder: None
+trainer.run.report.write = lambda folder: None
 words = ["train", "alfworld", "mgr", "pocket", *options]
 sys.argv = ["agent-envs", *words, "--resume", "--out", folder]
 exec(before)
@@ -141,7 +142,7 @@ def whole(corridor, tiny_folder, tmp_path_factory):
     """A run of one process."""
     folder = tmp_path_factory.mktemp("whole")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("trainer.report.write", lambda folder: None)
+        patch.setattr("trainer.run.report.write", lambda folder: None)
         alone(tiny_folder, folder, *ADMISSIBLE)
     return folder
 
@@ -248,7 +249,7 @@ def act(self, action, right=corridor.Corridor.act):
 corridor.Corridor.act = act
 """
 FULL = """
-from trainer import learner
+from trainer.learn import learner
 def collate(*given, right=learner.collate, left=[3], **more):
     left[0] -= 1
     if not left[0]:

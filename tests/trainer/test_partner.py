@@ -15,13 +15,14 @@ from agent_envs.sotopia.acts import Act, speak
 from agent_envs.sotopia.families import draw_scene
 from agent_envs.sotopia.rules import Rules
 from agent_envs.sotopia.talk import Talk
-from trainer import metrics, recipe
+from trainer import recipe
 from trainer.build import load_partner, make_rollouts
-from trainer.engines import Reply
-from trainer.partner import PolicyPartner, prompt
-from trainer.policy import Policy
-from trainer.rollout import draw_tasks
-from trainer.sampling import Decoding
+from trainer.engine import Reply
+from trainer.engine.sampling import Decoding
+from trainer.model.policy import Policy
+from trainer.play.partner import PolicyPartner, prompt
+from trainer.play.rollout import draw_tasks
+from trainer.run import metrics
 from trainer.train import train
 
 from .conftest import own_sampler

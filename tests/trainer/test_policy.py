@@ -6,11 +6,11 @@ import shutil
 import pytest
 import torch
 
-from trainer.adapters import LoRA
-from trainer.engines.own import OwnEngine
-from trainer.policy import Policy
-from trainer.pretrained import resolve
-from trainer.sampling import Decoding
+from trainer.engine.own import OwnEngine
+from trainer.engine.sampling import Decoding
+from trainer.model.lora import LoRA
+from trainer.model.policy import Policy
+from trainer.model.pretrained import resolve
 
 from .conftest import tiny_model, tiny_tokenizer
 

@@ -9,16 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from trainer import parallel, recipe
-from trainer.actor import Task
+from trainer import recipe
 from trainer.build import load_pool, make_rollouts, make_sampler
-from trainer.engines import EngineError
-from trainer.engines.factory import make_engine
-from trainer.failures import FailedError
-from trainer.policy import Policy
-from trainer.pool import divided
+from trainer.engine import EngineError
+from trainer.engine.factory import make_engine
+from trainer.model.policy import Policy
+from trainer.play.actor import Task
+from trainer.play.failures import FailedError
+from trainer.play.rollout import draw_tasks
 from trainer.recipes import RecipeError
-from trainer.rollout import draw_tasks
+from trainer.scale import parallel
+from trainer.scale.pool import divided
 from trainer.train import train
 
 from .conftest import figures, quiet, short, tiny_model, tiny_tokenizer

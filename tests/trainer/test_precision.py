@@ -11,12 +11,12 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 import credit
 from trainer import recipe, recipes
-from trainer.adapters import FULL, LoRA
-from trainer.batch import collate, credited, make_rows
-from trainer.learner import Learner, Optimizer
-from trainer.policy import Policy
+from trainer.learn.batch import collate, credited, make_rows
+from trainer.learn.learner import Learner, Optimizer
+from trainer.learn.update import Update, recomputed, token_logprobs
+from trainer.model.lora import FULL, LoRA
+from trainer.model.policy import Policy
 from trainer.train import train
-from trainer.update import Update, recomputed, token_logprobs
 
 from .conftest import (
     METHODS,

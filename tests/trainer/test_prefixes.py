@@ -10,10 +10,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.engines import UNBEGUN, Begun
-from trainer.engines.own import OwnEngine
-from trainer.engines.prefixes import levels
-from trainer.sampling import FORM, Decoding
+from trainer.engine import UNBEGUN, Begun
+from trainer.engine.own import OwnEngine
+from trainer.engine.prefixes import levels
+from trainer.engine.sampling import FORM, Decoding
 
 OPENINGS = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12), min_size=1, max_size=12)
 

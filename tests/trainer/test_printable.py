@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from trainer import report
-from trainer.compare import side, table
-from trainer.printable import printable
+from agent_envs_lab.compare import side, table
+from trainer.run import report
+from trainer.run.printable import printable
 
 from .conftest import quiet
 from .run_folders import evaluation, run_folder

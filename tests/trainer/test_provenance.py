@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_envs.panels import Panel
-from trainer import provenance
+from trainer.run import provenance
 
 TRAIN, TEST = Panel("train", ("a", "b"), "alfworld:games"), Panel("test", ("c",))
 

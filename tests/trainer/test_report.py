@@ -18,8 +18,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from agent_envs.panels import Panel
-from trainer import metrics, provenance, recipe, report
-from trainer.report import curves, pace, records
+from trainer import recipe
+from trainer.run import curves, metrics, provenance, report
+from trainer.run import run_folder as records
+from trainer.run.report import pace
 
 from .run_folders import run_folder
 

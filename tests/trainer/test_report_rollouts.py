@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.report import rollouts
-from trainer.report.rollouts import align
+from trainer.run import rollouts_page as rollouts
+from trainer.run.rollouts_page import align
 
 from .run_folders import episode
 

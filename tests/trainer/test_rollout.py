@@ -13,12 +13,12 @@ import gymnasium as gym
 import pytest
 
 from agent_envs import Template
-from trainer.actor import Task
-from trainer.environments import Env, PromptOptions
-from trainer.integrations.episode import INSTRUCTION
+from trainer.learn.sft import demonstrate, require_expert
+from trainer.play.actor import Task
+from trainer.play.environments import Env, PromptOptions
+from trainer.play.episode import INSTRUCTION
+from trainer.play.rollout import Rollouts, draw_tasks
 from trainer.recipes import RecipeError
-from trainer.rollout import Rollouts, draw_tasks
-from trainer.sft import demonstrate, require_expert
 
 from .conftest import Letters, Script
 

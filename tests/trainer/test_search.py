@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 import credit
-from trainer import episodes, recipe
-from trainer.actor import Task
-from trainer.batch import collate, make_rows
+from trainer import recipe
 from trainer.build import make_rollouts
-from trainer.metrics import describe
-from trainer.sft import demonstrate
-from trainer.update import token_logprobs
+from trainer.learn.batch import collate, make_rows
+from trainer.learn.sft import demonstrate
+from trainer.learn.update import token_logprobs
+from trainer.play import records as episodes
+from trainer.play.actor import Task
+from trainer.run.metrics import describe
 
 from .conftest import Script
 

@@ -8,13 +8,13 @@ from threading import Timer
 
 import pytest
 
-from trainer.adapters import LoRA
-from trainer.engines import EngineError, StaleWeights
-from trainer.engines.factory import make_engine
-from trainer.engines.options import EngineOptions
-from trainer.policy import Policy
+from trainer.engine import EngineError, StaleWeights
+from trainer.engine.factory import make_engine
+from trainer.engine.options import EngineOptions
+from trainer.engine.sampling import Decoding
+from trainer.model.lora import LoRA
+from trainer.model.policy import Policy
 from trainer.recipes import RecipeError
-from trainer.sampling import Decoding
 
 from .conftest import tiny_eyes, tiny_model, tiny_tokenizer
 from .vllms import Standin, free_port
@@ -120,7 +120,7 @@ def test_a_restarted_server_gets_the_weights_again(policy, tmp_path):
 @pytest.mark.long
 def test_a_server_restarted_between_two_turns_gets_the_weights_first(policy, tmp_path, monkeypatch):
     """Also if no request was on its way to the old one."""
-    monkeypatch.setattr("trainer.engines.servers.RESTART", 0.0)
+    monkeypatch.setattr("trainer.engine.servers.RESTART", 0.0)
     one, port, other = Standin(policy), free_port(), policy.twin("fresh")
     other.set_weights({name: -weight for name, weight in policy.weights().items()})
     first = Standin(policy, port=port)

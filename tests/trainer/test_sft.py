@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from trainer.batch import collate, make_rows
-from trainer.engines.own import OwnEngine
-from trainer.learner import Learner, Optimizer
-from trainer.sampling import Decoding
-from trainer.sft import demonstration, imitate
+from trainer.engine.own import OwnEngine
+from trainer.engine.sampling import Decoding
+from trainer.learn.batch import collate, make_rows
+from trainer.learn.learner import Learner, Optimizer
+from trainer.learn.sft import demonstration, imitate
 
 TURNS = [("You are in a room.", "go to desk 1"), ("On the desk 1, you see a mug 1.", "look")]
 

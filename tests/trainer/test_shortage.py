@@ -13,16 +13,18 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from trainer import cli, failures, pool
-from trainer.actor import Task
-from trainer.checkpoint import CheckpointError, Checkpoints
-from trainer.engines import EngineError
-from trainer.environments import Env, PromptOptions
-from trainer.failures import divided
-from trainer.memory import OutOfMemory
-from trainer.rollout import Rollouts
-from trainer.shortage import of_memory, shortage
-from trainer.workers import Workers
+from trainer import cli
+from trainer.engine import EngineError
+from trainer.play import failures
+from trainer.play.actor import Task
+from trainer.play.environments import Env, PromptOptions
+from trainer.play.failures import divided
+from trainer.play.rollout import Rollouts
+from trainer.run.checkpoint import CheckpointError, Checkpoints
+from trainer.run.memory import OutOfMemory
+from trainer.run.shortage import of_memory, shortage
+from trainer.scale import pool
+from trainer.scale.workers import Workers
 
 from .conftest import Script
 

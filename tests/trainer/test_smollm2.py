@@ -12,11 +12,13 @@ import torch
 from rich.console import Console
 from safetensors.torch import load_file
 
-from trainer import episodes, metrics, recipe, train
-from trainer.batch import collate, make_rows
-from trainer.policy import Policy
-from trainer.pretrained import resolve
-from trainer.update import recomputed, token_logprobs
+from trainer import recipe, train
+from trainer.learn.batch import collate, make_rows
+from trainer.learn.update import recomputed, token_logprobs
+from trainer.model.policy import Policy
+from trainer.model.pretrained import resolve
+from trainer.play import records as episodes
+from trainer.run import metrics
 
 from .conftest import conversations
 

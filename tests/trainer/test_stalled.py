@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trainer.stalled import Stalled
+from trainer.run.stalled import Stalled
 
 
 def said(*steps):

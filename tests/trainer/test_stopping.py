@@ -11,9 +11,9 @@ import time
 import numpy as np
 import pytest
 
-from trainer.checkpoint import Checkpoints
-from trainer.checks import RunError
-from trainer.stopping import Stopped, handled, interrupted, marked
+from trainer.run.checkpoint import Checkpoints
+from trainer.run.checks import RunError
+from trainer.run.stopping import Stopped, handled, interrupted, marked
 from trainer.train import train
 
 from .conftest import SHORT, figures, quiet, short, weights

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from trainer.metrics import Metrics
-from trainer.trackers import NAMES, Tracker, TrackerError
+from trainer.run.metrics import Metrics
+from trainer.run.trackers import NAMES, Tracker, TrackerError
 
 
 class Library:

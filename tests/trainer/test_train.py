@@ -15,16 +15,18 @@ import pytest
 from rich.console import Console
 from safetensors.numpy import load_file
 
-from trainer import episodes, evaluate, metrics, recipe, recipes
-from trainer.batch import make_rows
+from trainer import recipe, recipes
 from trainer.build import derive, evaluate_model
-from trainer.checkpoint import CheckpointError, Checkpoints
-from trainer.checks import RunError, check_folder
-from trainer.engines.own import OwnEngine
-from trainer.episodes import Episode, Step
-from trainer.metrics import concentration, describe
+from trainer.engine.own import OwnEngine
+from trainer.learn.batch import make_rows
+from trainer.learn.update import update_mask
+from trainer.play import records as episodes
+from trainer.play.records import Episode, Step
+from trainer.run import evaluate, metrics
+from trainer.run.checkpoint import CheckpointError, Checkpoints
+from trainer.run.checks import RunError, check_folder
+from trainer.run.metrics import concentration, describe
 from trainer.train import train
-from trainer.update import update_mask
 
 from .conftest import SHORT, figures, quiet, short, weights
 
@@ -138,8 +140,8 @@ sys.path.insert(0, here)
 sys.argv = arguments
 import corridor
 corridor.register()
-import trainer.report
-trainer.report.write = lambda folder: None
+import trainer.run.report
+trainer.run.report.write = lambda folder: None
 from trainer.cli import main
 main()
 """
@@ -213,7 +215,7 @@ def test_no_whole_checkpoint_is_an_error(whole, tiny_folder, tmp_path):
 
 LIMIT = """
 import resource, sys
-from trainer import checkpoint
+from trainer.run import checkpoint
 write = checkpoint.Checkpoints.save
 def save(self, step, fill):
     if step > 6:

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from credit import losses
-from trainer.adapters import FULL, LoRA
-from trainer.batch import collate, credited, make_rows
-from trainer.learner import NotFiniteError
-from trainer.policy import Policy
-from trainer.update import Update, token_logprobs, token_logprobs_and_entropies
+from trainer.learn.batch import collate, credited, make_rows
+from trainer.learn.learner import NotFiniteError
+from trainer.learn.update import Update, token_logprobs, token_logprobs_and_entropies
+from trainer.model.lora import FULL, LoRA
+from trainer.model.policy import Policy
 
 from .conftest import gradient, learner, rollouts, tiny_model, tiny_tokenizer
 

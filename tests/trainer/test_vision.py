@@ -7,15 +7,16 @@ import pytest
 import torch
 
 from agent_envs.prompt import IMAGE
-from trainer import episodes, recipe
-from trainer.adapters import LoRA
-from trainer.batch import collate, make_rows, prompts
+from trainer import recipe
 from trainer.build import make_rollouts
-from trainer.policy import Policy
-from trainer.rollout import draw_tasks
+from trainer.learn.batch import collate, make_rows, prompts
+from trainer.learn.update import recomputed, token_logprobs
+from trainer.model.lora import LoRA
+from trainer.model.policy import Policy
+from trainer.model.vision import Picture
+from trainer.play import records as episodes
+from trainer.play.rollout import draw_tasks
 from trainer.train import train
-from trainer.update import recomputed, token_logprobs
-from trainer.vision import Picture
 
 from .conftest import Script, figures, own_sampler, quiet
 

@@ -9,14 +9,14 @@ import torch
 from transformers import AutoTokenizer
 
 from trainer import recipe
-from trainer.adapters import LoRA
-from trainer.engines import EngineError, StaleWeights
-from trainer.engines.factory import make_engine
-from trainer.engines.options import EngineOptions
-from trainer.engines.request import WORKER
-from trainer.policy import Policy
-from trainer.pretrained import resolve
-from trainer.sampling import Decoding
+from trainer.engine import EngineError, StaleWeights
+from trainer.engine.factory import make_engine
+from trainer.engine.options import EngineOptions
+from trainer.engine.request import WORKER
+from trainer.engine.sampling import Decoding
+from trainer.model.lora import LoRA
+from trainer.model.policy import Policy
+from trainer.model.pretrained import resolve
 from trainer.train import train
 
 from .conftest import figures, quiet, tiny_model, tiny_qwen, tiny_tokenizer
@@ -103,7 +103,7 @@ def test_vllms_own_reload_stays_stale_and_is_found_out(monkeypatch, tmp_path):
     """On a CPU the packed output layer of tied embeddings stays as it was."""
     tokenizer = tiny_tokenizer()
     policy = Policy(tiny_qwen(len(tokenizer)), tokenizer)
-    monkeypatch.setattr("trainer.engines.worker.Take._pack", lambda _: None)
+    monkeypatch.setattr("trainer.engine.worker.Take._pack", lambda _: None)
     with pytest.raises(StaleWeights, match="given weights 0"):
         make_engine(EngineOptions(name="vllm"), policy, tmp_path)
 

@@ -17,14 +17,15 @@ import gymnasium as gym
 import pytest
 
 from agent_envs.imports import message_of
-from trainer import recipe, worker
+from trainer import recipe
 from trainer.build import make_rollouts
-from trainer.environments import Env, PromptOptions
+from trainer.learn.sft import demonstrate, require_expert
+from trainer.play.environments import Env, PromptOptions
+from trainer.play.rollout import Rollouts, draw_tasks
 from trainer.recipes import RecipeError
-from trainer.rollout import Rollouts, draw_tasks
-from trainer.sft import demonstrate, require_expert
-from trainer.stopping import handled
-from trainer.workers import WorkerError, applied
+from trainer.run.stopping import handled
+from trainer.scale import worker
+from trainer.scale.workers import WorkerError, applied
 
 from .conftest import Script, Words
 
@@ -247,9 +248,9 @@ def test_an_expert_of_ones_own_plays_in_the_worker(odd):
 
 OWNER = """
 import sys
-from trainer.environments import Env, PromptOptions
-from trainer.rollout import Rollouts
-from trainer.workers import applied
+from trainer.play.environments import Env, PromptOptions
+from trainer.play.rollout import Rollouts
+from trainer.scale.workers import applied
 
 player = Rollouts(Env("odd:Odd", processes=2), PromptOptions(), "train")
 envs = player.envs(2)

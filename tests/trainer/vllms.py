@@ -19,10 +19,10 @@ from urllib.request import urlopen
 import pytest
 from safetensors.torch import load_file
 
-from trainer.engines.options import EngineOptions
-from trainer.engines.own import OwnEngine
-from trainer.engines.request import WORKER
-from trainer.sampling import Decoding
+from trainer.engine.options import EngineOptions
+from trainer.engine.own import OwnEngine
+from trainer.engine.request import WORKER
+from trainer.engine.sampling import Decoding
 
 REASON = "needs vLLM in an environment of its own; see .ci/vllm"
 THERE = importlib.util.find_spec("vllm") is not None

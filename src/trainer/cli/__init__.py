@@ -12,7 +12,7 @@ import warnings
 from pathlib import Path
 
 from trainer.cli.extras import MissingExtraError, require_extra
-from trainer.stopping import marked
+from trainer.run.stopping import marked
 
 TRACEBACK = "AGENT_ENVS_TRACEBACK"
 """Environment variable that turns tracebacks on."""
@@ -37,7 +37,7 @@ def main() -> None:
         sys.exit(f"agent-envs: {error}")
     except Exception as error:
         from agent_envs.imports import message_of
-        from trainer.shortage import shortage
+        from trainer.run.shortage import shortage
 
         lacked = shortage(error)
         if os.environ.get(TRACEBACK) or not (lacked or _of_the_user(error)):
@@ -68,6 +68,6 @@ def _of_the_user(error: Exception) -> bool:
     from gymnasium.error import Error as GymError
 
     from agent_envs.web import ServerError
-    from trainer.raised import RaisedError
+    from trainer.play.raised import RaisedError
 
     return isinstance(error, (GymError, ServerError, RaisedError))

@@ -21,7 +21,7 @@ from rich.text import Text
 
 import agent_envs
 from trainer.assignment import made
-from trainer.printable import printable
+from trainer.run.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

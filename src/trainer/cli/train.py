@@ -73,7 +73,7 @@ def train(
     require_extra("train", "train")
     trackers = _trackers(track)
     given = chosen(recipe)  # before torch is imported, so that mistakes are refused at once
-    from trainer.checkpoint import check_out
+    from trainer.run.checkpoint import check_out
     from trainer.train import train as run
 
     made = given.load()
@@ -97,7 +97,7 @@ def train(
 def _trackers(names: Sequence[str] | None) -> list[str]:
     """The libraries to copy the log to, each once, if they are known and installed."""
     from agent_envs.panels import one_of
-    from trainer.trackers import NAMES
+    from trainer.run.trackers import NAMES
 
     for name in names or ():
         one_of("--track", name, NAMES)
@@ -134,9 +134,9 @@ def evaluate(
 ) -> None:
     """Play a fixed panel: success with 95% intervals, overall and by task type."""
     require_extra("train", "eval")
-    from trainer import evaluate as evaluation
     from trainer.build import evaluate_model
-    from trainer.checkpoint import check_out
+    from trainer.run import evaluate as evaluation
+    from trainer.run.checkpoint import check_out
 
     given = _evaluating(Path(run_or_model), recipe, options or (), attribution=attribution)
     if attribution:
@@ -191,8 +191,8 @@ def _evaluating(
 
 
 def _attribution(run_or_model: str, recipe: str, options: Sequence[str]) -> None:
-    from trainer.attribution import attribute_model, table
-    from trainer.checkpoint import CheckpointError, Checkpoints
+    from agent_envs_lab.attribution import attribute_model, table
+    from trainer.run.checkpoint import CheckpointError, Checkpoints
 
     made, run = _evaluated(run_or_model, recipe, options)
     if run is None:
@@ -234,9 +234,9 @@ def study(
     """Compare methods over several seeds with equal budgets: tables and one figure."""
     require_extra("train", "study")
     trackers = _trackers(track)
+    from agent_envs_lab.study import results, runs, save, tables
     from trainer import recipes as shipped
-    from trainer.checkpoint import check_out
-    from trainer.study import results, runs, save, tables
+    from trainer.run.checkpoint import check_out
 
     if not 0 <= level <= 1:  # typer's limits let NaN pass
         raise typer.BadParameter(f"--level is a success in [0, 1], got {level}")
@@ -254,15 +254,15 @@ def study(
 def report(run: Annotated[Path, typer.Argument(help="A run folder.")]) -> None:
     """Write report.html into a run folder, also while the run is still going."""
     require_extra("report", "report")
-    from trainer.report import write
+    from trainer.run.report import write
 
     typer.echo(write(run))
 
 
 def _summary(folder: Path, page: Console) -> None:
     """Print start and end of a run, and the paths of its files."""
-    from trainer.evaluate import table
-    from trainer.report.records import evaluations_of
+    from trainer.run.evaluate import table
+    from trainer.run.run_folder import evaluations_of
 
     found, _ = evaluations_of(folder)
     if found:

@@ -20,12 +20,12 @@ from torch import nn
 import credit
 from credit import gae
 from credit.losses import value_loss
-from trainer import sharding
-from trainer.batch import annotated, minibatches
-from trainer.learner import Learner
+from trainer.learn.batch import annotated, minibatches
+from trainer.learn.learner import Learner
 from trainer.methods.method import Credited, Method, of_turns
 from trainer.options import STRICT, AboveZero, NonNegative, Positive, Share
 from trainer.recipes import RecipeError
+from trainer.scale import sharding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from credit import Turns
-    from trainer.batch import Batch, Row
+    from trainer.learn.batch import Batch, Row
+    from trainer.learn.update import Update
     from trainer.methods.method import Experience
-    from trainer.policy import Policy
-    from trainer.update import Update
+    from trainer.model.policy import Policy
 
 STATE = "critic.pt"
 

@@ -16,17 +16,17 @@ import torch
 from credit.losses import segment_sum
 from credit.methods import istar
 from credit.validation import check_positive
-from trainer.batch import credited
+from trainer.learn.batch import credited
+from trainer.learn.update import recomputed, with_reference
 from trainer.methods.method import Credited, Method, pair_accuracy
 from trainer.recipes import RecipeError
-from trainer.update import recomputed, with_reference
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from trainer.batch import Row
+    from trainer.learn.batch import Row
+    from trainer.learn.update import Update
     from trainer.methods.method import Experience
-    from trainer.update import Update
 
 
 @dataclass(frozen=True)

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import credit
-from trainer import parallel
-from trainer.batch import Row, credited, prompts
+from trainer.learn.batch import Row, credited, prompts
+from trainer.learn.update import recomputed
 from trainer.methods.method import Credited, Method
-from trainer.update import recomputed
+from trainer.scale import parallel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from trainer.episodes import Episode
+    from trainer.learn.update import Update
     from trainer.methods.method import Experience
-    from trainer.update import Update
+    from trainer.play.records import Episode
 
 
 class WithGold(Method):

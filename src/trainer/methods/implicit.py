@@ -20,16 +20,16 @@ from pydantic.dataclasses import dataclass
 import credit
 from credit.losses import k3, segment_sum
 from credit.methods import istar
-from trainer import parallel, sharding
-from trainer.actor import Task
-from trainer.batch import credited
-from trainer.engines.own import OwnEngine
-from trainer.failures import divided
-from trainer.learner import Learner, NotFiniteError
+from trainer.engine.own import OwnEngine
+from trainer.learn.batch import credited
+from trainer.learn.learner import Learner, NotFiniteError
+from trainer.learn.update import recomputed, token_logprobs
 from trainer.methods.method import Credited, Method, of_turns, pair_accuracy
 from trainer.options import STRICT, AboveZero, Count, NonNegative
+from trainer.play.actor import Task
+from trainer.play.failures import divided
 from trainer.recipes import RecipeError
-from trainer.update import recomputed, token_logprobs
+from trainer.scale import parallel, sharding
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from credit import Turns
-    from trainer.batch import Batch, Row
-    from trainer.episodes import Episode
+    from trainer.learn.batch import Batch, Row
+    from trainer.learn.update import Update
     from trainer.methods.method import Experience
-    from trainer.policy import Policy
-    from trainer.update import Update
+    from trainer.model.policy import Policy
+    from trainer.play.records import Episode
 
 STATE = "prm.pt"
 _WORSE = 0.2
@@ -235,7 +235,7 @@ class WithPRM(Method):
 
     def _weighted(self, policy: Policy, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         if batch.advantage is None:
-            raise ValueError("rows without advantages; see trainer.batch.credited")
+            raise ValueError("rows without advantages; see trainer.learn.batch.credited")
         return batch.advantage * token_logprobs(policy, batch, temperature=self.temperature), {}
 
     def save(self, folder: Path) -> None:

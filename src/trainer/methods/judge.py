@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from credit import HAS
-    from trainer.policy import Policy
+    from trainer.model.policy import Policy
 
 
 class WithJudge(Method):

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 import credit
-from trainer import parallel
-from trainer.batch import credited
+from trainer.learn.batch import credited
+from trainer.scale import parallel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from credit import Estimator, Turns
-    from trainer.batch import Row
-    from trainer.engines import Sampler
-    from trainer.episodes import Episode
-    from trainer.failures import Failure
-    from trainer.policy import Policy
-    from trainer.rollout import Rollouts
+    from trainer.engine import Sampler
+    from trainer.learn.batch import Row
+    from trainer.model.policy import Policy
+    from trainer.play.failures import Failure
+    from trainer.play.records import Episode
+    from trainer.play.rollout import Rollouts
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,36 @@ import numpy as np
 
 import credit
 import credit.validation
-from agent_envs.imports import named, told
+from agent_envs.imports import describe_error, load_object
 from credit.turns import OPTIONAL
-from trainer.raised import guarded
+from trainer.methods.method import Method
+from trainer.play.raised import guarded
 from trainer.recipes import RecipeError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from credit.stats import Array
+    from trainer.recipe import Recipe
 
 _CALLED = "(turns, rng) -> advantage of each turn [N]; see credit.Estimator"
+
+
+def find_method(name: str) -> Callable[[dict[str, Any], Recipe], Method] | None:
+    """The `Method` that an import string names; None for an estimator.
+
+    It is called with `credit.options` and the recipe.
+
+    Raises:
+        RecipeError: It does not exist.
+    """
+    if ":" not in name:
+        return None
+    try:
+        found: Any = load_object(name, option="credit.name")
+    except ValueError as error:
+        raise RecipeError(str(error)) from error
+    return found if isclass(found) and issubclass(found, Method) else None
 
 
 def make_estimator(name: str, options: dict[str, Any]) -> credit.Estimator:
@@ -34,13 +55,15 @@ def make_estimator(name: str, options: dict[str, Any]) -> credit.Estimator:
             own = "give your own as module:Name"
             credit.validation.check_known("unknown credit method", [name], credit.names(), own)
             return credit.make(name, **options)
-        made = guarded(partial(_own, named(name, option="credit.name"), options))
+        made = guarded(partial(_own, load_object(name, option="credit.name"), options))
     except TypeError as error:
         raise RecipeError(f"credit.options of {name}: {error}") from error
     except ValueError as error:
         raise RecipeError(str(error)) from error
     except Exception as error:
-        raise RecipeError(f"credit.name={name!r} cannot be made: {told(error)}") from error
+        raise RecipeError(
+            f"credit.name={name!r} cannot be made: {describe_error(error)}"
+        ) from error
     if not callable(made):
         raise RecipeError(f"credit.name={name!r} must be, or make, something callable: {_CALLED}")
     return cast("credit.Estimator", made)
@@ -97,7 +120,9 @@ class OwnEstimator:
         try:
             found: Any = guarded(partial(self.call, turns, rng))
         except Exception as error:
-            raise RecipeError(f"credit.name={self.name!r} failed: {told(error)}") from error
+            raise RecipeError(
+                f"credit.name={self.name!r} failed: {describe_error(error)}"
+            ) from error
         expected = f"expected [N] finite floats, one for each of N={len(turns)} turns"
         try:
             plain = credit.validation.as_array("the advantage", found)

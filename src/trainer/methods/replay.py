@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from credit.methods.turnrd import TurnRD, TurnRDLoss, film_effect, shuffle_effect
-from trainer.checkpoint import write_text
+from trainer.run.checkpoint import write_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,10 +16,10 @@ import numpy as np
 import torch
 
 from credit.methods import stapo
-from trainer.batch import collate, credited, passes, prompts, scored
-from trainer.logprobs import CHUNK
+from trainer.learn.batch import collate, credited, passes, prompts, scored
+from trainer.learn.update import token_logprobs, token_scores
 from trainer.methods.method import Credited, Method
-from trainer.update import token_logprobs, token_scores
+from trainer.model.logprobs import CHUNK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     import credit
-    from trainer.batch import Batch, Row
-    from trainer.episodes import Episode
+    from trainer.learn.batch import Batch, Row
+    from trainer.learn.update import Update
     from trainer.methods.method import Experience
-    from trainer.update import Update
+    from trainer.play.records import Episode
 
 
 class WithSTAPO(Method):

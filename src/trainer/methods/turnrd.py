@@ -18,12 +18,12 @@ import torch
 from pydantic.dataclasses import dataclass
 
 from credit.methods.turnrd import TurnRDDecomposer, TurnRDLoss
-from trainer import parallel, sharding
-from trainer.batch import collate, credited, passes
-from trainer.checkpoint import write_text
+from trainer.learn.batch import collate, credited, passes
 from trainer.methods import replay
 from trainer.methods.method import Credited, Method
 from trainer.options import STRICT, AboveZero, Positive, Share
+from trainer.run.checkpoint import write_text
+from trainer.scale import parallel, sharding
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from credit import HAS
     from trainer.methods.method import Experience
-    from trainer.policy import Policy
+    from trainer.model.policy import Policy
 
 
 @dataclass(frozen=True, config=STRICT)

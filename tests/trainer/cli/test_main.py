@@ -117,7 +117,7 @@ def test_an_error_is_printed_in_one_line(call, monkeypatch, tmp_path, error, lin
     def fail(*_, **__):
         raise error
 
-    monkeypatch.setattr("trainer.report.write", fail)
+    monkeypatch.setattr("trainer.run.report.write", fail)
     said = call("report", tmp_path)[2]
     assert said == f"agent-envs: {line} ({cli.TRACEBACK}=1 shows the traceback)"
 

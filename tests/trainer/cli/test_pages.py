@@ -20,14 +20,15 @@ from pathlib import Path
 
 import pytest
 
-from trainer import attribution, build, cli, train
+from agent_envs_lab import attribution
+from agent_envs_lab.study import runs
+from trainer import build, cli, train
 from trainer import recipe as recipes
 from trainer import recipes as shipped
 from trainer.cli import game
-from trainer.pretrained import POCKETS
-from trainer.stopping import Stop
-from trainer.study import runs
-from trainer.trackers import NAMES
+from trainer.model.pretrained import POCKETS
+from trainer.run.stopping import Stop
+from trainer.run.trackers import NAMES
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted(
@@ -137,9 +138,9 @@ def start(tiny_folder, vision_folder, tmp_path, monkeypatch):
     start = Start(tiny_folder, vision_folder)
     monkeypatch.setattr(train, "train", start.train)
     monkeypatch.setattr(runs, "run", start.study)
-    monkeypatch.setattr("trainer.doctor.examine", start.doctor)
-    monkeypatch.setattr("trainer.truth.run.measure", start.truth)
-    monkeypatch.setattr("trainer.truth.run.source_of", Path)
+    monkeypatch.setattr("agent_envs_lab.doctor.examine", start.doctor)
+    monkeypatch.setattr("agent_envs_lab.truth.run.measure", start.truth)
+    monkeypatch.setattr("agent_envs_lab.truth.run.source_of", Path)
     monkeypatch.setattr(build, "load_pool", lambda _: None)  # needs Ray
     for module, name in ((build, "evaluate_model"), (attribution, "attribute_model")):
         monkeypatch.setattr(module, name, partial(start.evaluate, getattr(module, name)))

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from trainer import evaluate
+from trainer.run import evaluate
 
 
 def test_a_run_ends_with_a_summary(trained, call):

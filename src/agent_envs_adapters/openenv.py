@@ -1,0 +1,433 @@
+"""OpenEnv: a server of any environment, with sessions, splits, turn records and forks.
+
+A session is a WebSocket connection of OpenEnv's protocol; `GenericEnvClient` of openenv and
+`agent_envs_adapters.remote.Remote` play it. Needs no torch. `agent_envs_adapters.gate` has the
+checks of callers and messages, `agent_envs_adapters.serving` runs the server.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from secrets import token_urlsafe
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from gymnasium.error import Error, ResetNeeded
+from typing_extensions import override
+
+from agent_envs.contract import encodable
+from agent_envs.panels import nearest
+from agent_envs_adapters import check_version
+from agent_envs_adapters.call_thread import CallThread
+from agent_envs_adapters.gate import LIMITS, Gate, Limits
+from trainer.options import explained
+from trainer.play.episode import Episodes, TextEpisode
+
+check_version("openenv", "0.10")
+
+from fastapi import HTTPException
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from openenv.core.env_server import (
+    Action,
+    Environment,
+    Observation,
+    State,
+    create_fastapi_app,
+)
+from openenv.core.env_server.types import EnvironmentMetadata
+from pydantic import Field, ValidationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from agent_envs.panels import Panel
+
+_log = logging.getLogger(__name__)
+
+
+class Reply(Action):
+    """A model's whole reply, or the end of the episode."""
+
+    reply: str = Field("", description="The model's whole reply, with its thinking")
+    stop: bool = Field(False, description="End the episode here, as truncated, without a turn")
+
+
+class Told(Observation):
+    """What the model reads next, and the record of the turn.
+
+    `reward` is all reward of the turn: that of the record, and on the last turn the outcome.
+    """
+
+    session: str = Field(description="Id of the session; reset(fork=...) of another copies it")
+    text: str = Field(description="What the model reads next")
+    images: list[str] = Field(description="PNG data URLs, in the order of <image> in the text")
+    task_id: str
+    goal: str
+    turn: int = Field(description="Number of turns so far")
+    success: bool
+    truncated: bool
+    record: dict[str, Any] | None = Field(
+        description="credit.TurnRecord of the turn; None at first"
+    )
+
+
+class Episode(State):
+    """The running episode of a session with all its turn records."""
+
+    session: str = ""
+    split: str = ""
+    task_id: str = ""
+    goal: str = ""
+    done: bool = False
+    success: bool = False
+    truncated: bool = False
+    outcome: float = 0.0
+    records: list[dict[str, Any]] = Field(default_factory=list)
+
+
+@dataclass
+class Served:
+    """What all sessions of a server share.
+
+    Attributes:
+        env: Id of the environment.
+        episodes: By split, what sessions copy to start episodes of their own.
+        panels: The tasks by split; the first split is the default.
+        sessions: Sessions with an episode, by their id.
+    """
+
+    env: str
+    episodes: dict[str, Episodes] = field(default_factory=dict)
+    panels: dict[str, Panel] = field(default_factory=dict)
+    sessions: dict[str, Session] = field(default_factory=dict)
+
+    def panel(self, split: str) -> Panel:
+        """The tasks of a split.
+
+        Raises:
+            ValueError: It is not served.
+        """
+        if split not in self.panels:
+            raise ValueError(
+                f"split {split!r:.60} is not served{nearest(split, self.panels)}; there are "
+                f"{', '.join(self.panels)}, and the server adds others with --split"
+            )
+        return self.panels[split]
+
+    def task(self, split: str, task_id: str) -> str:
+        """Check that a task is in a split, and return its id.
+
+        Raises:
+            ValueError: It is in another split, or in none.
+        """
+        panel = self.panel(split)
+        if task_id in panel.task_ids:
+            return task_id
+        for other, tasks in self.panels.items():
+            if task_id in tasks.task_ids:
+                raise ValueError(
+                    f"task {task_id!r} is in split {other!r}, not in {split!r}: "
+                    f"reset(split={other!r}, task_id=...)"
+                )
+        raise ValueError(
+            f"no task {task_id!r:.200} in split {split!r} of {len(panel)} tasks"
+            f"{nearest(task_id, panel.task_ids)}; POST /{self.env}/tasks lists them"
+        )
+
+
+class Session(Environment[Reply, Told, Episode]):
+    """One client's episodes, one after another.
+
+    OpenEnv makes one for each connection. Resets and steps run in a thread of the session, so that
+    a slow one holds up neither other sessions nor the end of the process.
+    """
+
+    SUPPORTS_CONCURRENT_SESSIONS = True
+
+    def __init__(self, served: Served) -> None:
+        super().__init__()
+        self.served, self.id, self.split, self.episode_id = served, token_urlsafe(16), "", ""
+        self.episode: TextEpisode | None = None
+        self._episodes: dict[str, Episodes] = {}
+        self._lock = Lock()  # a fork copies the episode in the thread of another session
+        self._closing = False
+        self._thread = CallThread("session")
+
+    async def reset_async(
+        self, seed: int | None = None, episode_id: str | None = None, **task: Any
+    ) -> Told:
+        """`reset` in the session's thread."""
+        return await self._thread.result(partial(self.reset, seed, episode_id, **task))
+
+    @override
+    async def step_async(self, action: Reply, timeout_s: float | None = None, **_: Any) -> Told:
+        """`step` in the session's thread."""
+        return await self._thread.result(partial(self.step, action))
+
+    def reset(  # the gate refuses other arguments
+        self,
+        seed: int | None = None,
+        episode_id: str | None = None,
+        *,
+        split: str | None = None,
+        index: int | None = None,
+        task_id: str | None = None,
+        fork: str | None = None,
+    ) -> Told:
+        """Start an episode, or continue that of the session `fork` from where it is.
+
+        Raises:
+            ValueError: No such split, task or session, or arguments that exclude each other.
+            gymnasium.error.ResetNeeded: The episode to fork has ended.
+        """
+        if fork is not None:
+            if any(given is not None for given in (seed, split, index, task_id)):
+                raise ValueError("a fork has the task and seed of its session; give fork alone")
+            task, (split, copied) = None, self._forked(fork)
+        else:
+            split = split or next(iter(self.served.panels))
+            copied, task = None, self._task(split, index, task_id)
+        with self.held():
+            self._release()
+            self.split, self.episode_id = split, episode_id or ""
+            with self._reported("reset"):
+                self.episode = copied or self._source(split).start(task=task, seed=seed)
+                told = self._told(self.episode, None)
+            self.served.sessions[self.id] = self
+            return told
+
+    @override
+    def step(self, action: Reply, timeout_s: float | None = None, **_: Any) -> Told:
+        """Take a turn with a model's reply, or end the episode as truncated.
+
+        Raises:
+            gymnasium.error.ResetNeeded: No episode runs.
+        """
+        with self.held():
+            if self.episode is None:
+                raise ResetNeeded(
+                    "no episode runs in this session: reset first; a new connection is a new "
+                    "session"
+                )
+            if self.episode.done:
+                raise ResetNeeded(
+                    f"the episode of {self.episode.task_id!r} has ended: reset starts another one"
+                )
+            if action.stop:
+                self.episode.stop()
+                return self._told(self.episode, 0.0)  # the last turn was paid when it was taken
+            with self._reported("step"):
+                self.episode.step(action.reply)
+                record = self.episode.records[-1]
+                return self._told(self.episode, record.reward + (record.outcome or 0.0))
+
+    @property
+    def state(self) -> Episode:
+        """The running episode with its records."""
+        if self.episode is None:
+            return Episode(episode_id=None, step_count=0, session=self.id)
+        played = self.episode
+        return Episode(
+            episode_id=self.episode_id or None,
+            step_count=len(played.records),
+            session=self.id,
+            split=self.split,
+            **{name: getattr(played, name) for name in ("task_id", "goal", "done", "success")},
+            truncated=played.truncated,
+            outcome=played.outcome,
+            records=[record.to_dict() for record in played.records],
+        )
+
+    def close(self) -> None:
+        """Close the environments of the session; forks of it go on.
+
+        While a step runs, they are closed when it ends.
+        """
+        self._closing = True
+        self._thread.close()
+        self._close_free()
+
+    def get_metadata(self) -> EnvironmentMetadata:
+        """Name and purpose of the environment."""
+        about = f"{self.served.env} of agent-envs, splits {', '.join(self.served.panels)}"
+        with suppress(PackageNotFoundError):
+            return EnvironmentMetadata(
+                name=self.served.env, description=about, version=version("agent-envs")
+            )
+        return EnvironmentMetadata(name=self.served.env, description=about)
+
+    def list_splits(self) -> list[str]:
+        """The served splits; the first is the default."""
+        return [*self.served.panels]
+
+    def list_tasks(self, split: str) -> list[dict[str, Any]]:
+        """All tasks of a split, with the arguments of `reset`."""
+        return self.get_task_range(split)
+
+    def num_tasks(self, split: str) -> int:
+        """Number of tasks of a split."""
+        return len(self._listed(split))
+
+    def get_task(self, split: str, index: int) -> dict[str, Any]:
+        """One task of a split."""
+        panel = self._listed(split)
+        try:
+            return {"split": split, "index": index, "task_id": panel.at(index)}
+        except ValueError as error:
+            raise HTTPException(400, str(error)) from None
+
+    def get_task_range(
+        self, split: str, start: int | None = None, stop: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Tasks of a split, as Python slices them."""
+        ids = self._listed(split).task_ids
+        places = range(len(ids))[start:stop]
+        return [{"split": split, "index": one, "task_id": ids[one]} for one in places]
+
+    def _listed(self, split: str) -> Panel:
+        try:
+            return self.served.panel(split)
+        except ValueError as error:
+            raise HTTPException(404, str(error)) from None
+
+    def _task(self, split: str, index: int | None, task_id: str | None) -> str | None:
+        panel = self.served.panel(split)
+        named = None if task_id is None else self.served.task(split, task_id)
+        if index is None:
+            return named
+        if named not in (None, at := panel.at(index)):
+            raise ValueError(f"task {index} of split {split!r} is {at!r}, not {named!r}; give one")
+        return at
+
+    def _forked(self, fork: str) -> tuple[str, TextEpisode]:
+        source = self.served.sessions.get(fork)
+        if source is None:
+            raise ValueError(
+                f"no session {fork!r:.60} has an episode; give the id that its observations have, "
+                "and fork before it is closed"
+            )
+        with source.held():
+            if source.episode is None:
+                raise ValueError(f"session {fork!r:.60} has no episode; fork one that runs")
+            try:
+                return source.split, self._source(source.split).fork(source.episode)
+            except TypeError as error:
+                raise ValueError(f"{self.served.env} cannot be forked: {error}") from error
+
+    def _source(self, split: str) -> Episodes:
+        return self._episodes.setdefault(split, copy.copy(self.served.episodes[split]))
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Use the episode alone."""
+        try:
+            with self._lock:
+                yield
+        finally:
+            if self._closing:
+                self._close_free()
+
+    @contextmanager
+    def _reported(self, what: str) -> Iterator[None]:
+        """Raise errors of the environment with one line of text, which OpenEnv sends."""
+        try:
+            yield
+        except Error as error:  # of Gymnasium, e.g. a reset that is needed
+            raise type(error)(_line(error)) from error
+        except Exception as error:
+            if not self._closing:  # else its processes may have ended under it
+                _log.exception("%s failed", what)
+            raise RuntimeError(
+                f"{what} failed on the server ({type(error).__name__}: {_line(error):.500}); reset "
+                "starts another episode"
+            ) from error
+
+    def _close_free(self) -> None:
+        """Close the environments, unless another thread uses them, which then does it."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self.served.sessions.pop(self.id, None)
+                self._release()
+                for episodes in self._episodes.values():
+                    episodes.close()
+            finally:
+                self._lock.release()
+
+    def _release(self) -> None:
+        if self.episode is not None:
+            self._episodes[self.split].release(self.episode)
+            self.episode = None
+
+    def _told(self, played: TextEpisode, reward: float | None) -> Told:
+        return Told(
+            session=self.id,
+            text=played.message,
+            images=[picture.url for picture in played.images],
+            turn=len(played.records),
+            record=played.records[-1].to_dict() if played.records else None,
+            reward=reward,
+            **{n: getattr(played, n) for n in ("task_id", "goal", "done", "success", "truncated")},
+        )
+
+
+def make_app(
+    env: str,
+    *,
+    splits: Sequence[str] = ("train",),
+    limits: Limits = LIMITS,
+    token: str = "",
+    **options: Any,
+) -> Gate:
+    """The ASGI application of a server.
+
+    Args:
+        env: Environment as in `Episodes`.
+        splits: The splits that are served, the default first.
+        limits: Limits on sessions, messages and idle time.
+        token: Token that callers must send; "" for none.
+        options: Further options of `Episodes`, e.g. `max_turns` or `context`.
+
+    Raises:
+        RecipeError: The environment, a split or an option does not exist or does not fit.
+        ValueError: No split, or a token that is too short.
+    """
+    if not splits:
+        raise ValueError("a server needs a split, got none; 'train' is the default")
+    served = Served(env)
+    for split in splits:
+        episodes = Episodes(env, split=split, **options)
+        panel = episodes.panel
+        episodes.close()
+        served.episodes[panel.split], served.panels[panel.split] = episodes, panel
+    app = create_fastapi_app(
+        lambda: Session(served),
+        Reply,
+        Told,
+        max_concurrent_envs=limits.sessions,
+        env_name=env,
+        state_cls=Episode,
+        mode="production",  # without POST /reset and /step, whose episodes end with the request
+    )
+    app.add_exception_handler(RequestValidationError, _invalid)
+    return Gate(app, env, limits=limits, token=token)
+
+
+def _line(error: Exception) -> str:
+    """The text of an error in one line that UTF-8 can hold."""
+    said = explained(error) if isinstance(error, ValidationError) else str(error)
+    return encodable(" ".join(said.split()))
+
+
+async def _invalid(_: Any, error: RequestValidationError) -> Response:
+    """Answer a request of a page whose fields do not fit: one line that names them."""
+    problems = [
+        f"{'.'.join(map(str, one['loc'][1:])) or 'the request'}: {one['msg']}"
+        for one in error.errors()
+    ]
+    return JSONResponse({"detail": "; ".join(problems)}, 422)

@@ -1,0 +1,29 @@
+"""The command `agent-envs compare`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trainer.cli.console import console
+from trainer.cli.extras import require_extra
+
+
+def compare(
+    first: Annotated[Path, typer.Argument(help="A run folder.")],
+    second: Annotated[Path, typer.Argument(help="Another, evaluated on the same tasks.")],
+    *,
+    step: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Compare evaluations of this step, the last ones by default.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Compare two runs task by task: difference of success, its 95% interval, an exact test."""
+    require_extra("report", "compare")
+    from agent_envs_lab.compare import side, table
+
+    console().print(table(side(first, step), side(second, step)), highlight=False, markup=False)

@@ -1,0 +1,28 @@
+"""The command `agent-envs doctor`."""
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from trainer.cli.chosen import RecipeWords, chosen
+from trainer.cli.console import console
+from trainer.cli.extras import require_extra
+
+_COLOURS = {"ok": "green", "warning": "yellow", "error": "red"}
+
+
+def doctor(recipe: RecipeWords) -> None:
+    """Check a recipe before it costs hours: data, model, memory, engine, signal, time."""
+    require_extra("train", "doctor")
+    given = chosen(recipe)
+    from agent_envs_lab.doctor import examine
+
+    printed, failed = console(), False
+    for state, what, said in examine(given.load()):
+        line = Table.grid(padding=(0, 1))
+        line.add_column(width=7, style=_COLOURS[state])
+        line.add_column(width=17)
+        line.add_row(state, what, Text(said))
+        printed.print(line)
+        failed |= state == "error"
+    raise typer.Exit(int(failed))

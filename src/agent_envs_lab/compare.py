@@ -1,0 +1,245 @@
+"""Two runs compared on the tasks of one panel: difference of success, its interval, an exact test.
+
+Both evaluations are read from the run folders; nothing is played. Left out: differences between
+seeds, for which `agent-envs study` trains several.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from math import sqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trainer.run import evaluate, provenance
+from trainer.run import run_folder as records
+from trainer.run.evaluate import PanelError
+from trainer.run.printable import printable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rich.console import Group
+
+    from trainer.run.evaluate import Evaluation, Paired
+    from trainer.run.provenance import Provenance
+
+_TASKS = 5  # most tasks that are named
+_OPEN = ("env.options.", "env.wrappers.", "credit.options.", "engine.options.")
+_NAMES = ("name", "about")
+
+
+class CompareError(ValueError):
+    """Two runs cannot be compared; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the runs: its folder, the evaluation of a step, options, versions that trained it."""
+
+    folder: Path
+    step: int
+    evaluation: Evaluation
+    options: dict[str, Any]
+    versions: list[str] | None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Success of the second minus that of the first, with its 95% interval and an exact test."""
+
+    change: float
+    low: float
+    high: float
+    test: Paired
+
+
+def side(folder: Path, step: int | None = None) -> Side:
+    """A run at the step of its end, or at another that it has evaluated.
+
+    Raises:
+        FileNotFoundError: The folder holds no run.
+        CompareError: It has no such evaluation, or was cut short.
+        ValueError: Its configuration is damaged.
+    """
+    _, tree = records.read_config(folder)
+    found, damaged = records.read_evaluations(folder)
+    known, total = dict(found), records.total_steps(tree)
+    made = _provenance(folder)
+    if damaged and (not known or step not in known):
+        unreadable = "cannot be read" in damaged[0]
+        raise CompareError(damaged[0] if unreadable else f"{damaged[0]}{_remedy(made)}")
+    if not known:
+        raise CompareError(
+            f"{folder} has no evaluation yet; a run writes one when reinforcement learning starts "
+            f"and one at its end: continue it with `agent-envs train {folder} --resume`"
+        )
+    wanted = max(known) if step is None else step
+    if step is None and wanted < total:
+        raise CompareError(
+            f"{folder} was cut short: its last evaluation is of step {wanted}, and it ends at "
+            f"{total}; continue it with `agent-envs train {folder} --resume`, or compare an "
+            f"evaluation that it has, with --step {' or '.join(map(str, known))}"
+        )
+    if wanted not in known:
+        raise CompareError(
+            f"{folder} has no evaluation of step {wanted}; it has {', '.join(map(str, known))}"
+        )
+    versions = made.versions if made else None
+    return Side(folder, wanted, known[wanted], records.flat(tree), versions)
+
+
+def _provenance(folder: Path) -> Provenance | None:
+    """The provenance of a run, None with a warning if it is damaged."""
+    found, damaged = records.readable([folder], provenance.read)
+    for one in damaged:
+        warnings.warn(one, stacklevel=2)
+    return found[0][1] if found else None
+
+
+def difference(first: Evaluation, second: Evaluation) -> Difference:
+    """Difference of two evaluations of one panel, paired by task.
+
+    The interval combines the Wilson intervals l..u of both rates p, with the correlation φ of the
+    outcomes of a task (Newcombe 1998, Statistics in Medicine 17, 2635-2650, method 10):
+
+        low = Δ - sqrt(a² - 2φ a b + b²),  a = p₂ - l₂,  b = u₁ - p₁
+
+    and high likewise with u₂ and l₁.
+
+    Raises:
+        PanelError: Their panels differ.
+    """
+    test = evaluate.paired(first, second)
+    one, two = first.overall, second.overall
+    change = two.rate - one.rate
+    related = _correlation(np.array(first.success, bool), np.array(second.success, bool))
+
+    def reach(a: float, b: float) -> float:
+        return sqrt(max(0.0, a * a - 2 * related * a * b + b * b))
+
+    low = change - reach(two.rate - two.low, one.high - one.rate)
+    high = change + reach(two.high - two.rate, one.rate - one.low)
+    return Difference(change, max(-1.0, low), min(1.0, high), test)
+
+
+def _correlation(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> float:
+    """φ of the 2×2 table of two outcomes, corrected for continuity if it is positive."""
+    both, neither = int((one & other).sum()), int((~one & ~other).sum())
+    lost, won = int((one & ~other).sum()), int((~one & other).sum())
+    margins = (both + lost) * (won + neither) * (both + won) * (lost + neither)
+    if not margins:
+        return 0.0
+    excess = both * neither - lost * won
+    corrected = max(excess - len(one) / 2, 0.0) if excess > 0 else float(excess)
+    return corrected / sqrt(margins)
+
+
+def settings(first: Side, second: Side) -> list[tuple[str, str, str]]:
+    """Options in which the runs differ, with both values; "–" where a run has no such option."""
+    keys = sorted({*first.options, *second.options} - {*_NAMES})
+    pairs = [(str(first.options.get(k, "–")), str(second.options.get(k, "–"))) for k in keys]
+    return [(key, *pair) for key, pair in zip(keys, pairs, strict=True) if pair[0] != pair[1]]
+
+
+def notes(first: Side, second: Side) -> list[str]:
+    """What a reader has to know: other versions, other decoding, tasks whose environment failed."""
+    found = []
+    if first.versions != second.versions:
+        said = [", then ".join(x.versions) if x.versions else "unknown" for x in (first, second)]
+        found.append(f"The runs are of different versions: {said[0]} and {said[1]}.")
+    elif apart := sorted(
+        key for key in first.options.keys() ^ second.options.keys() if not key.startswith(_OPEN)
+    ):
+        found.append(f"The runs are of different versions: only one has {', '.join(apart[:3])}.")
+    one, other = first.evaluation, second.evaluation
+    if one.decoding != other.decoding:
+        found.append(f"Replies were drawn differently: {one.decoding} and {other.decoding}.")
+    for name, evaluation in (("first", one), ("second", other)):
+        if evaluation.failed:
+            count = len(evaluation.failed)
+            found.append(f"{count} tasks of the {name} count as not solved: they failed.")
+    return found
+
+
+def _remedy(made: Provenance | None) -> str:
+    """What to do about an evaluation that cannot be read, by the version that wrote it."""
+    own = provenance.own_version()
+    if made and made.versions[-1] == own:
+        return "; it is damaged: evaluate the run again"
+    by = f"; agent-envs {made.versions[-1]} wrote it" if made else ""
+    return (
+        f"{by}, and this is {own}: read it with the version that wrote it, or evaluate the run "
+        f"again"
+    )
+
+
+def table(first: Side, second: Side) -> Group:
+    """The comparison for a terminal.
+
+    Raises:
+        PanelError: The evaluations have different panels; the message names the runs.
+    """
+    from rich.console import Group as Together
+    from rich.table import Table
+
+    try:
+        found = difference(first.evaluation, second.evaluation)
+    except PanelError as error:
+        raise PanelError(f"{first.folder} and {second.folder}: {error}") from error
+    one, other = first.evaluation, second.evaluation
+    made = Table(box=None, pad_edge=False)
+    for name in ("", "first", "second"):
+        made.add_column(name, no_wrap=True)
+    for kind in [*one.by_type, None] if len(one.by_type) > 1 else [None]:
+        rates = [x.overall if kind is None else x.by_type.get(kind) for x in (one, other)]
+        label = "success" if kind is None else kind or "no type"
+        made.add_row(printable(label), *(_short(rate) for rate in rates))
+    made.add_row("mean return", *(f"{np.mean(x.returns):.3g}" for x in (one, other)))
+    made.add_row("valid turns", *(f"{x.valid:.1%}" for x in (one, other)))
+    made.add_row("turns a task", *(f"{np.mean(x.turns):.1f}" for x in (one, other)))
+    runs = zip(("first ", "second"), (first, second), strict=True)
+    head = [f"{name}  {x.folder}, step {x.step}" for name, x in runs]
+    about = f"{len(one.task_ids)} of {one.split} ({one.source}), {one.decoding}"
+    head += [f"tasks   {about}, panel {one.panel_hash[:12]}", ""]
+    change = f"{100 * found.change:+.1f}"
+    span = f"[{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
+    said = [
+        "",
+        f"second - first: {change} points {span}, exact McNemar p = {found.test.p:.2g}",
+        f"solved by the second alone: {_named(one, other, won=True)}",
+        f"solved by the first alone: {_named(one, other, won=False)}",
+        *notes(first, second),
+    ]
+    return Together(
+        printable("\n".join(head)), made, printable("\n".join(said)), *_settings(first, second)
+    )
+
+
+def _short(rate: evaluate.Interval | None) -> str:
+    return "–" if rate is None else str(rate)
+
+
+def _named(one: Evaluation, other: Evaluation, *, won: bool) -> str:
+    """How many tasks only one of two evaluations solved, and the first of them."""
+    rows = zip(one.task_ids, one.success, other.success, strict=True)
+    tasks = [task for task, before, after in rows if before != after and after == won]
+    more = ", ..." if len(tasks) > _TASKS else ""
+    return f"{len(tasks)}" + (f" ({', '.join(tasks[:_TASKS])}{more})" if tasks else "")
+
+
+def _settings(first: Side, second: Side) -> list[Any]:
+    """A table of the options in which the runs differ."""
+    from rich.table import Table
+
+    found = settings(first, second)
+    if not found:
+        return ["", "The options of the runs are the same."]
+    made = Table(box=None, pad_edge=False)
+    for name in ("option", "first", "second"):
+        made.add_column(name, overflow="fold")
+    for row in found:
+        made.add_row(*map(printable, row))
+    return ["", made]

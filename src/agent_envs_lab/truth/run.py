@@ -1,0 +1,476 @@
+"""A measurement in a folder: it can be stopped at any time, and goes on where it was.
+
+config.toml       the recipe
+plan.json         what is measured
+episodes.parquet  the rollouts whose turns are measured
+draws.jsonl       outcomes of the rollouts from their states and how many were expected, a line for
+                  each group and round
+gradients.npy     sketches of the turns' policy gradients, if wanted
+truth.parquet     the result, see `agent_envs_lab.truth`
+truth.json        costs and checks of the result
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import torch
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from agent_envs_lab.truth import Truth, draws
+from agent_envs_lab.truth.draws import HALVES, Group, Round
+from agent_envs_lab.truth.player import WAVES, Asked, parts, rows_of
+from agent_envs_lab.truth.players import Players
+from agent_envs_lab.truth.states import check_continued
+from agent_envs_lab.truth.tree import Tree
+from credit.turns import Turns
+from trainer import recipe as recipes
+from trainer.build import cores, derive, make_rollouts
+from trainer.play import records as recorded
+from trainer.play.rollout import draw_tasks
+from trainer.run import evaluate, metrics
+from trainer.run import run_folder as records
+from trainer.run.checkpoint import Checkpoints, append_line, write_text
+from trainer.run.values import is_number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from credit.stats import Array
+    from trainer.play.records import Episode
+    from trainer.recipe import Recipe
+
+_Found = TypeVar("_Found")
+_DRAW = ([int, int, float, int], [int, int, int, int])
+"""Types of the values of a draw."""
+PILOT = 2.0
+"""Turns that the first round plays for each turn of the batch."""
+
+
+class TruthError(ValueError):
+    """A truth cannot be measured; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is measured.
+
+    Attributes:
+        groups: Tasks, each with the recipe's `sampling.rollouts` rollouts.
+        reliability: Rollouts from states are added until the advantages have this reliability.
+        most: Turns of such rollouts at most, for each turn of the batch.
+        fresh: Fresh rollouts of each task, which check the value of its start.
+        plain: Whether every state is valued by rollouts alone, with fresh noise: for worlds that
+            draw at random.
+        gradients: Whether each turn's policy gradient is sketched, for the noise of estimators.
+
+    Raises:
+        ValueError: A value is out of range.
+    """
+
+    groups: int = 24
+    reliability: float = 0.8
+    most: float = 60.0
+    fresh: int = 8
+    plain: bool = False
+    gradients: bool = False
+
+    def __post_init__(self) -> None:
+        if self.groups < 2:  # noqa: PLR2004
+            raise ValueError(f"--groups is {self.groups}; intervals need at least 2")
+        if not 0 < self.reliability < 1:
+            raise ValueError(f"--reliability must lie between 0 and 1, got {self.reliability}")
+        if not self.most >= 2 * PILOT:
+            raise ValueError(f"--most must be at least {2 * PILOT:g}, got {self.most}")
+        if self.fresh < 0:
+            raise ValueError(f"--fresh is a number of rollouts, got {self.fresh}")
+
+
+def source_of(given: Path) -> Path:
+    """Folder of the weights of a run's newest checkpoint, or of a checkpoint.
+
+    Raises:
+        TruthError: There is neither.
+    """
+    if (given / "config.toml").is_file():
+        if (newest := Checkpoints(given / "checkpoints").latest()) is None:
+            raise TruthError(f"{given} has no checkpoint yet; train on with --resume")
+        return newest
+    if not (given / "config.json").is_file() and not (given / "adapter_config.json").is_file():
+        raise TruthError(f"{given} is neither a run nor a checkpoint; give a run folder")
+    return given
+
+
+@dataclass(frozen=True)
+class Result:
+    """A measured truth.
+
+    Attributes:
+        truth: The turns with their values; `about` has costs and checks.
+        episodes: The rollouts, with their texts.
+    """
+
+    truth: Truth
+    episodes: list[Episode]
+
+
+def measure(
+    recipe: Recipe,
+    out: Path,
+    plan: Plan,
+    *,
+    source: Path | None = None,
+    jobs: int = 0,
+    console: Console | None = None,
+) -> Result:
+    """Measure the truth of a recipe's policy on its training tasks, or go on with it.
+
+    Args:
+        recipe: Environment, prompt, policy, sampling and seed.
+        out: Folder, see the module.
+        plan: What is measured.
+        source: Folder of the policy's weights; None for the recipe's model.
+        jobs: Processes; 0 for one on each core. The result does not depend on it.
+        console: Shows the progress.
+
+    Raises:
+        RecipeError: Copies of the recipe's environment cannot be continued.
+        TruthError: The folder holds another measurement.
+        MetricsError: A line of its draws is damaged.
+        KilledError: A process that played was killed.
+        NotReproducible: The environment or its copies do not do the same again.
+    """
+    check_continued(recipe, "a truth")
+    torch.set_num_threads(recipe.run.threads or 1)
+    _check_folder(recipe, out, plan, source)
+    with (
+        Players(recipe, source, jobs or cores(), plain=plan.plain) as players,
+        _bar(console) as bar,
+    ):
+        return _Measurement(out, plan, players, bar).run()
+
+
+def _check_folder(recipe: Recipe, out: Path, plan: Plan, source: Path | None) -> None:
+    """Write what is measured into an empty folder, or check that it is the same."""
+    config, noted = out / "config.toml", out / "plan.json"
+    now = {**asdict(plan), "policy": None if source is None else str(source.resolve())}
+    del now["gradients"]  # they can be added later
+    if not config.is_file():
+        recipes.save(recipe, config)
+        write_text(noted, json.dumps(now))
+        return
+    if not noted.is_file():
+        raise TruthError(f"{out} holds a run, not a truth; give another folder with --out")
+    before = _read(noted, _plan_of)
+    changed = [*recipes.changes(recipes.load(out), recipe)]
+    changed += [name for name in now if now[name] != before.get(name)]
+    if changed:
+        raise TruthError(
+            f"{out} holds a truth with another {', '.join(changed)}; give another folder with --out"
+        )
+
+
+def _read(path: Path, read: Callable[[Path], _Found]) -> _Found:
+    """What a file of the measurement holds.
+
+    Raises:
+        TruthError: It cannot be read.
+    """
+    found, damaged = records.readable([path], read)
+    if damaged:
+        raise TruthError(f"{damaged[0]}; restore it, or give another folder with --out")
+    return found[0][1]
+
+
+def _plan_of(path: Path) -> dict[str, Any]:
+    tree: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(tree, dict):
+        raise ValueError("an object is needed")  # noqa: TRY004 - of a file
+    return tree
+
+
+def _check_draws(record: dict[str, Any]) -> None:
+    kinds = {"of": str, "group": int, "draws": list}
+    if not all(isinstance(record.get(name), kind) for name, kind in kinds.items()):
+        raise ValueError(f"it needs {', '.join(kinds)}, got {record!r:.60}")
+    fresh = record["of"] == "fresh"
+    expected: Any = [] if fresh else record.get("expected")
+    halves = isinstance(expected, list) and len(expected) == (0 if fresh else len(HALVES))
+    if not halves or not all(isinstance(half, list) for half in expected):
+        raise ValueError(f"it needs what was expected of each half, got {expected!r:.60}")
+    drawn = [[0, 0, one, 0] for one in record["draws"]] if fresh else record["draws"]
+    for one in drawn:
+        if not isinstance(one, list) or [*map(type, one)] not in _DRAW or not is_number(one[2]):
+            raise ValueError(f"a draw is half, node, outcome and turns, got {one!r:.60}")
+    if not all(is_number(number) for half in expected for number in half):
+        raise ValueError("what was expected has other values than numbers")
+
+
+class _Measurement:
+    def __init__(self, out: Path, plan: Plan, players: Players, bar: Progress) -> None:
+        self.out, self.plan, self.players, self.bar = out, plan, players, bar
+        self.recipe = recipe = players.recipe
+        self.size = recipe.sampling.rollouts
+        panel = evaluate.draw(
+            make_rollouts(recipe, recipe.env.split).panel, recipe.env.games, "env.games"
+        )
+        seed = derive(recipe.run.seed, 0, "truth")
+        self.tasks = draw_tasks(panel, tasks=plan.groups, rollouts=self.size, seed=seed, step=0)[
+            :: self.size
+        ]  # one of each group
+        self.kept: dict[tuple[str, int], Any] = {}
+        records = metrics.read(out / "draws.jsonl", _check_draws)  # without a line that was cut
+        write_text(out / "draws.jsonl", "".join(f"{json.dumps(one)}\n" for one in records))
+        for record in records:
+            self.kept[record["of"], record["group"]] = record
+
+    def run(self) -> Result:
+        """Play what is missing, and put the result together."""
+        played = self._episodes()
+        groups = [Group(Tree(episodes, plain=self.plan.plain)) for episodes in played]
+        turns = sum(len(episode.steps) for episodes in played for episode in episodes)
+        spent = self._round(0, played, groups, [draws.pilot(groups, PILOT * turns / 2)] * 2)
+        reliability = draws.reliability(groups)
+        number = 0
+        while reliability < self.plan.reliability and spent < self.plan.most * turns:
+            number += 1
+            plans = draws.following(
+                groups, self.plan.reliability, spent / 2, self.plan.most * turns / 2
+            )
+            spent += self._round(number, played, groups, plans)
+            reliability = draws.reliability(groups)
+        fresh = self._kept(
+            "fresh",
+            "fresh",
+            self._whole(self.plan.fresh),
+            lambda part: ([self.tasks[at] for at in part], self.plan.fresh),
+        )
+        self._check_again(played)
+        result = self._result(played, groups, [one["draws"] for one in fresh], spent / turns)
+        if self.plan.gradients:
+            truth = replace(result.truth, gradient=self._gradients(played))
+            result = replace(result, truth=truth)
+        result.truth.save(self.out / "truth.parquet")
+        write_text(self.out / "truth.json", json.dumps(dict(result.truth.about), indent=1))
+        return result
+
+    def _episodes(self) -> list[list[Episode]]:
+        path = self.out / "episodes.parquet"
+        if not path.is_file():
+            made = self._played(
+                "rollouts",
+                "groups",
+                self._whole(self.size),
+                lambda part: ([self.tasks[at] for at in part], self.size, "batch"),
+            )
+            recorded.write(path, [episode for _, part in made for episode in part])
+        episodes = recorded.read(path)
+        groups = [task.task_id for task in self.tasks for _ in range(self.size)]
+        if [episode.task_id for episode in episodes] != groups:
+            raise TruthError(
+                f"{path} has the rollouts of another measurement; restore it, or give another "
+                "folder with --out"
+            )
+        return [episodes[at : at + self.size] for at in range(0, len(episodes), self.size)]
+
+    def _check_again(self, played: Sequence[Sequence[Episode]]) -> None:
+        """Compare the environment with the rollouts after all draws: state outside it may drift."""
+        calls = [] if self.plan.plain else [*zip(self.tasks, played, strict=True)]
+        for _ in self._shown("checks", self.players.each("check", calls), calls):
+            pass
+
+    def _gradients(self, played: Sequence[Sequence[Episode]]) -> Array:
+        path = self.out / "gradients.npy"
+        if not path.is_file():
+            calls = [(part,) for part in played]
+            made = self.players.each("gradients", calls)
+            np.save(path, np.concatenate([*self._shown("gradients", made, calls)]))
+        found: Array = _read(path, partial(np.load, allow_pickle=False))
+        turns = sum(len(episode.steps) for part in played for episode in part)
+        if len(found) != turns or found.dtype.kind != "f":
+            raise TruthError(f"{path} does not fit the {turns} turns; delete it")
+        return found
+
+    def _round(
+        self,
+        number: int,
+        played: Sequence[Sequence[Episode]],
+        groups: Sequence[Group],
+        plans: Sequence[Sequence[Array]],
+    ) -> int:
+        """Play one round of both halves; the turns that it took."""
+        asked = [
+            Asked(task, played[at], [plan[at] for plan in plans])
+            for at, task in enumerate(self.tasks)
+        ]
+        records = self._kept(
+            f"round {number}",
+            "draw",
+            _parts_of(asked, groups, WAVES * rows_of(self.recipe)),
+            lambda part: ([asked[at] for at in part], number),
+            # what the draws were planned as, whatever later plans would be
+            lambda at: {"expected": [one.tolist() for one in asked[at].expected]},
+        )
+        spent = 0
+        for at, record in enumerate(records):
+            group = groups[at]
+            for half in HALVES:
+                outcomes: dict[int, list[float]] = defaultdict(list)
+                for of, node, outcome, turns in record["draws"]:
+                    if of == half:
+                        outcomes[node].append(outcome)
+                        spent += turns
+                lists = [outcomes[node] for node in range(len(group.tree.nodes))]
+                group.rounds[half].append(Round(np.array(record["expected"][half]), lists))
+        return spent
+
+    def _whole(self, count: int) -> list[list[int]]:
+        """Parts for so many whole rollouts of each task."""
+        sizes = [count] * len(self.tasks)
+        return parts(sizes, sum(sizes), rows_of(self.recipe))
+
+    def _kept(
+        self,
+        of: str,
+        method: str,
+        wanted: list[list[int]],
+        call: Callable[[list[int]], tuple[Any, ...]],
+        more: Callable[[int], dict[str, Any]] = lambda _: {},
+    ) -> list[Any]:
+        """The record of each group; parts whose records are all there are not played again."""
+        before = set(self.kept)
+        missing = [part for part in wanted if any((of, at) not in before for at in part)]
+        for at, found in self._played(of, method, missing, call):
+            if (of, at) not in before:
+                self.kept[of, at] = {"of": of, "group": at, "draws": found, **more(at)}
+                append_line(self.out / "draws.jsonl", json.dumps(self.kept[of, at]))
+        return [self.kept[of, at] for at in range(len(self.tasks))]
+
+    def _played(
+        self,
+        of: str,
+        method: str,
+        wanted: list[list[int]],
+        call: Callable[[list[int]], tuple[Any, ...]],
+    ) -> Iterator[tuple[int, Any]]:
+        """Each group with its result.
+
+        Args:
+            of: What is played.
+            method: The player's method, which returns a result for each group of a part.
+            wanted: Groups that are played together.
+            call: Arguments of the method for a part.
+        """
+        made = self.players.each(method, [call(part) for part in wanted])
+        task = self.bar.add_task(of, total=sum(map(len, wanted)))
+        for part, results in zip(wanted, made, strict=True):
+            yield from zip(part, results, strict=True)
+            self.bar.advance(task, len(part))
+
+    def _shown(self, of: str, made: Iterator[Any], calls: Sequence[Any]) -> Iterator[Any]:
+        task = self.bar.add_task(of, total=len(calls))
+        for one in made:
+            yield one
+            self.bar.advance(task)
+
+    def _result(
+        self,
+        played: Sequence[Sequence[Episode]],
+        groups: Sequence[Group],
+        fresh: Sequence[Sequence[float]],
+        spent: float,
+    ) -> Result:
+        before, after, error = [], [], []
+        typical = draws.typical_variance(groups, HALVES)
+        excess = draws.errors(groups)[1]
+        for group in groups:
+            value = (group.value(0) + group.value(1)) / 2
+            of_turns = group.tree.turns()
+            before.append(value[of_turns[0]])
+            after.append(value[of_turns[1]])
+            variance = (group.error(0, typical) + group.error(1, typical)) / 4
+            error.append(np.sqrt(excess * variance))
+        episodes = [episode for part in played for episode in part]
+        starts = np.array([[group.value(half)[0] for half in HALVES] for group in groups])
+        turns = Turns.from_episodes(episodes, outcome_in_reward=False)
+        first, second = (np.concatenate([g.advantage(half) for g in groups]) for half in HALVES)
+        about = {
+            "name": self.recipe.name,
+            "env": self.recipe.env.id,
+            "policy": str(self.players.source or self.recipe.policy.model),
+            "groups": len(groups),
+            "rollouts": self.size,
+            "turns": len(turns),
+            "states": sum(len(group.tree.nodes) for group in groups),
+            "success": float(np.mean([episode.success for episode in episodes])),
+            "reliability": draws.reliability(groups),
+            "wanted reliability": self.plan.reliability,
+            "turns played for each turn": spent,
+            "errors to what the spread of outcomes predicts": excess,
+            **_start_check(starts, fresh),
+        }
+        truth = Truth(
+            turns=turns,
+            value_before=np.concatenate(before),
+            value_after=np.concatenate(after),
+            first=first,
+            second=second,
+            error=np.concatenate(error),
+            about=about,
+        )
+        return Result(truth, episodes)
+
+
+def _parts_of(asked: Sequence[Asked], groups: Sequence[Group], most: int) -> list[list[int]]:
+    """Parts for rollouts from states, with so many at most where groups are small."""
+    expected = [np.sum(one.expected, 0) for one in asked]
+    turns = [
+        float(number @ group.tree.remaining) for number, group in zip(expected, groups, strict=True)
+    ]
+    return parts(turns, float(sum(number.sum() for number in expected)), most)
+
+
+def _start_check(starts: Array, fresh: Sequence[Sequence[float]]) -> dict[str, float]:
+    """Mean difference of V(s0) to fresh rollouts, and its standard error.
+
+    The error is that between tasks, or that of the fresh rollouts of a task and of its V where this
+    is larger: between few tasks it can be small by chance.
+
+    Args:
+        starts: [G, 2] V(s0) of each task by each half.
+        fresh: Outcomes of the fresh rollouts of each task.
+    """
+    if not any(map(len, fresh)):
+        return {}
+    count = np.array([len(one) for one in fresh])
+    apart = starts.mean(1) - np.array([np.mean(one) for one in fresh])
+    between = apart.var(ddof=1) / len(apart)
+    square = sum(float(np.var(one)) * len(one) for one in fresh)
+    of_rollouts = square / max(count.sum() - len(count), 1) / count
+    of_values = (starts[:, 0] - starts[:, 1]) ** 2 / 4
+    within = float(np.sum(of_rollouts + of_values)) / len(apart) ** 2
+    return {
+        "V(s0) minus fresh rollouts": float(apart.mean()),
+        "standard error of it": float(np.sqrt(max(between, within))),
+        "fresh rollouts": int(count.sum()),
+    }
+
+
+def _bar(console: Console | None) -> Progress:
+    shown = console is not None and console.is_terminal
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=None),
+        TextColumn("{task.completed}/{task.total} groups, eta"),
+        TimeRemainingColumn(),
+        console=console,
+        disable=not shown,
+    )

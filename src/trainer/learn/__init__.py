@@ -1,0 +1,1 @@
+"""Learning: token batches, the policy update, and supervised imitation."""

@@ -1,0 +1,257 @@
+"""The policy update: recomputed log-probabilities, the clipped surrogate, optimiser steps.
+
+Old log-probabilities are those recorded at sampling. Rows have an advantage for each token.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from pydantic.dataclasses import dataclass
+
+from credit import losses
+from trainer.learn.batch import annotated, minibatches
+from trainer.learn.learner import Optimizer
+from trainer.model import logprobs
+from trainer.model.logprobs import Replies
+from trainer.options import STRICT, Count, NonNegative, Positive, Share
+from trainer.scale import parallel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from trainer.learn.batch import Batch, Row
+    from trainer.learn.learner import Learner
+    from trainer.model.logprobs import Head
+    from trainer.model.policy import Policy
+    from trainer.play.records import Episode
+
+
+def token_logprobs(policy: Policy, batch: Batch, *, temperature: float = 1.0) -> Tensor:
+    """Log-probabilities of the reply tokens: -> [P], nats.
+
+    The distribution is the one they were sampled from: logits divided by the temperature, over the
+    allowed tokens if decoding was constrained. Memory is that of `logprobs.CHUNK` logits, however
+    many tokens there are.
+    """
+    return _read(policy, batch, logprobs.logprobs, temperature)
+
+
+def token_logprobs_and_entropies(
+    policy: Policy, batch: Batch, *, temperature: float = 1.0, gradient: bool = False
+) -> tuple[Tensor, Tensor]:
+    """The log-probabilities, and the entropies of their distributions: -> [P], [P], nats.
+
+    The entropies have gradients if `gradient` is true.
+    """
+    value = logprobs.with_entropy_gradients if gradient else logprobs.with_entropies
+    found, entropies = _read(policy, batch, value, temperature).unbind(-1)
+    return found, entropies
+
+
+def token_scores(policy: Policy, batch: Batch, *, temperature: float = 1.0) -> Tensor:
+    """Logits of the distributions that the reply tokens were sampled from: [P, V].
+
+    Memory is O(P V), so this is for few tokens.
+    """
+    replies = Replies(batch.target, policy.vocabulary, temperature, batch.allowed)
+    return replies.scores(policy.logits(batch.ids, batch.keep, **policy.context(batch)))
+
+
+def _read(
+    policy: Policy,
+    batch: Batch,
+    value: Callable[[Replies, Tensor, Head], Tensor],
+    temperature: float,
+) -> Tensor:
+    replies = Replies(batch.target, policy.vocabulary, temperature, batch.allowed)
+    return policy.read(batch.ids, batch.keep, partial(value, replies), **policy.context(batch))
+
+
+@dataclass(frozen=True, config=STRICT)
+class Update(Optimizer):
+    """PPO's clipped objective as in GRPO, DAPO and GSPO, minus KL, plus an entropy bonus.
+
+    Attributes:
+        epochs: Passes over the rollouts of a step.
+        minibatch: Rows of an optimiser step: trajectories, or turns with context "turn"; 0 for all.
+        clip_low: Ratios below 1 - clip_low are clipped.
+        clip_high: Ratios above 1 + clip_high are clipped.
+        ratio: Importance ratio of each token, or its geometric mean over a turn or sequence (row).
+        aggregate: Mean over all tokens, or mean over sequences of their token means.
+        kl: Estimator of the KL from the reference, the policy at the start of this stage.
+        kl_coefficient: Weight of the KL; its initial value if kl_target is set.
+        kl_target: KL to hold by adapting the weight; 0 keeps the weight fixed.
+        entropy: Weight of the entropy bonus.
+        skip_dead_groups: Leave out groups whose outcomes are all equal, unless they have turn-level
+            credit.
+    """
+
+    epochs: Positive = 1
+    minibatch: Count = 0
+    clip_low: Share = 0.2
+    clip_high: NonNegative = 0.2
+    ratio: Literal["token", "turn", "sequence"] = "token"
+    aggregate: Literal["token-mean", "sequence-mean"] = "token-mean"
+    kl: Literal["none", "k1", "k2", "k3"] = "none"
+    kl_coefficient: NonNegative = 0.0
+    kl_target: NonNegative = 0.0
+    entropy: NonNegative = 0.0
+    skip_dead_groups: bool = True
+
+    def __call__(
+        self,
+        learner: Learner[Policy],
+        rows: Sequence[Row],
+        *,
+        rng: np.random.Generator,
+        temperature: float = 1.0,
+        kl_coefficient: float = 0.0,
+        more: Callable[[Sequence[Row]], float] | None = None,
+    ) -> dict[str, float]:
+        """Update the policy on rows with advantages; returns values to log.
+
+        They are means over optimiser steps of `loss`, `clip_fraction`, `approx_kl` (from the
+        sampling policy), `grad_norm`, with a reference `kl`, and with a bonus `entropy`; further
+        `logprob_gap`, the largest |recomputed - recorded| log-probability of the first step,
+        `learning_rate`, and `kl_coefficient` for the next call. Without rows nothing is updated.
+        `temperature` is that of sampling. `more` adds gradients for the rows of each step and
+        returns its loss.
+
+        Raises:
+            ValueError: There is a KL target without an estimator or coefficient.
+            NotFiniteError: A loss or a gradient is NaN or infinite.
+        """
+        if self.kl_target and not (kl_coefficient > 0 and self.kl != "none"):
+            raise ValueError(
+                f"kl_target={self.kl_target} needs an estimator update.kl and a "
+                f"update.kl_coefficient above 0, got kl={self.kl!r} and {kl_coefficient}"
+            )
+        if not rows:
+            return {"kl_coefficient": kl_coefficient}
+        if self.kl != "none":
+            rows = with_reference(
+                learner.model,
+                rows,
+                tokens=learner.options.tokens,
+                packed=self.packed,
+                temperature=temperature,
+            )
+        gaps: list[float] = []
+        figures: list[dict[str, float]] = []
+        for minibatch in minibatches(rows, size=self.minibatch, epochs=self.epochs, rng=rng):
+            step = learner.step(
+                minibatch,
+                partial(self._objective, learner.model, temperature, kl_coefficient, gaps),
+                aggregate=self.aggregate,
+                more=None if more is None else partial(more, minibatch),
+            )
+            figures.append({"logprob_gap": max(gaps), **step})
+        means = {name: sum(f[name] for f in figures) / len(figures) for name in figures[0]}
+        return means | {
+            "logprob_gap": parallel.most(figures[0]["logprob_gap"]),
+            "learning_rate": figures[-1]["learning_rate"],
+            "kl_coefficient": self.adapted(kl_coefficient, means.get("kl", 0.0)),
+        }
+
+    def _objective(
+        self,
+        policy: Policy,
+        temperature: float,
+        kl_coefficient: float,
+        gaps: list[float],
+        batch: Batch,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        if batch.advantage is None:
+            raise ValueError("rows without advantages; see trainer.learn.batch.credited")
+        if self.entropy > 0:
+            now, entropies = token_logprobs_and_entropies(
+                policy, batch, temperature=temperature, gradient=True
+            )
+        else:
+            now, entropies = token_logprobs(policy, batch, temperature=temperature), None
+        gaps.append((now - batch.logprobs).abs().max().item())
+        gain, report = self.gain(batch, now, batch.advantage)
+        if batch.weight is not None:
+            gain = gain * batch.weight
+        if entropies is not None:
+            report["entropy"] = entropies
+            gain = gain + self.entropy * entropies
+        if self.kl != "none" and batch.reference is not None:
+            report["kl"] = losses.KL_ESTIMATORS[self.kl](now, batch.reference)
+            gain = gain - kl_coefficient * report["kl"]
+        return gain, report
+
+    def gain(
+        self, batch: Batch, logprobs: Tensor, advantage: Tensor
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """The clipped surrogate of each reply token, and values to report: [P], [P] -> [P]."""
+        segment = {"turn": batch.turn, "sequence": batch.row}.get(self.ratio)
+        ratio = losses.importance_ratio(logprobs, batch.logprobs, segment)
+        gain = losses.clipped_surrogate(ratio, advantage, low=self.clip_low, high=self.clip_high)
+        report = {
+            "clip_fraction": (gain < ratio * advantage).float(),
+            "approx_kl": losses.k3(batch.logprobs, logprobs),
+        }
+        return gain, report
+
+    def adapted(self, coefficient: float, divergence: float) -> float:
+        """The KL coefficient of the next update, adapted if there is a target."""
+        if not self.kl_target:
+            return coefficient
+        return losses.adapt_kl_coefficient(coefficient, divergence, target=self.kl_target)
+
+
+def update_mask(played: Sequence[Episode], advantage: NDArray[np.float64]) -> list[bool]:
+    """Which turns to train on with `skip_dead_groups`: [N].
+
+    A group whose outcomes are all equal is left out, unless its advantages differ between the
+    turns of a trajectory, i.e. unless there is turn-level credit.
+    """
+    ends = np.cumsum([0] + [len(episode.steps) for episode in played]).tolist()
+    kept: dict[int, bool] = {}
+    outcomes: dict[int, float] = {}
+    for episode, (start, end) in zip(played, pairwise(ends), strict=True):
+        first = outcomes.setdefault(episode.group, episode.outcome)
+        varied = bool(np.ptp(advantage[start:end]) > 0)
+        kept[episode.group] = kept.get(episode.group, False) or varied or first != episode.outcome
+    return [kept[episode.group] for episode in played for _ in episode.steps]
+
+
+def recomputed(
+    policy: Policy,
+    rows: Sequence[Row],
+    *,
+    tokens: int,
+    packed: bool = False,
+    temperature: float = 1.0,
+) -> list[list[float]]:
+    """Log-probability of each reply token of each row under the current policy."""
+    return annotated(
+        rows,
+        partial(token_logprobs, policy, temperature=temperature),
+        tokens=tokens,
+        packed=packed,
+        device=policy.device,
+    )
+
+
+def with_reference(
+    policy: Policy,
+    rows: Sequence[Row],
+    *,
+    tokens: int,
+    packed: bool = False,
+    temperature: float = 1.0,
+) -> list[Row]:
+    """The rows with the log-probabilities of their reply tokens under the reference."""
+    with policy.as_reference():
+        known = recomputed(policy, rows, tokens=tokens, packed=packed, temperature=temperature)
+    return [replace(row, reference=values) for row, values in zip(rows, known, strict=True)]

@@ -1,0 +1,1 @@
+"""Models: the policy, its chat template, its weights and log-probabilities."""

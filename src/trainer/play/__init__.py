@@ -1,0 +1,1 @@
+"""Playing: environments of a recipe, episodes, rollouts, and what a failure costs."""

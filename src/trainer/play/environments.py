@@ -1,0 +1,346 @@
+"""The environment of a recipe, of this package or of a user's own, with its wrappers.
+
+From the inside out: the environment, `ParseReply`, reward wrappers, `Prompt`. Left out: vector
+environments; rollouts use an active set.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from functools import partial
+from math import isfinite
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Literal
+
+import gymnasium as gym
+from pydantic.dataclasses import dataclass
+
+import agent_envs
+from agent_envs.imports import (
+    describe_error,
+    find_creator,
+    has_option,
+    list_parameters,
+    load_object,
+    message_of,
+)
+from agent_envs.panels import nearest
+from credit.rewards import InvalidPenalty
+from trainer.options import STRICT, Count, NonNegative, NotAboveZero, Positive
+from trainer.play.raised import guarded
+from trainer.recipes import RecipeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trainer.play.partner import PolicyPartner
+
+
+class WrapperError(RecipeError):
+    """A reward wrapper raised in an episode; the message names it and the task."""
+
+
+OWN_REWARD = "own_reward"
+"""Key of `info`: the environment's own reward of the turn, without what reward wrappers add."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class Env:
+    """The environment and its tasks.
+
+    Attributes:
+        id: Registered id ("AlfWorld-v0", "package:Id-v0"), or "package.module:Class" of an
+            `agent_envs.AgentEnv`.
+        split: Split that training tasks are drawn from, if the environment has splits.
+        data: Folder of the public data, "embedded", or "auto".
+        games: Train on this many of the split's tasks, a fixed draw; 0 for all.
+        max_turns: Turn limit.
+        invalid_penalty: Added to the reward of an invalid turn, 0 for none.
+        processes: Worker processes that hold the environments, for steps that compute for long; 0
+            for this process. Training and evaluation have their own.
+        step_seconds: Time limit of one reset or step in a worker process; 0 for none.
+        options: Further keyword arguments of the environment, e.g. `task_types` of AlfWorld.
+        wrappers: Reward wrappers by "package.module:Name", the innermost first, each with its
+            options, e.g. {"credit.rewards:ProgressReward" = {scale = 0.5}}.
+
+    Raises:
+        ValueError: `step_seconds` without `processes`.
+    """
+
+    id: str = "AlfWorld-v0"
+    split: str = "train"
+    data: str = "auto"
+    games: Count = 0
+    max_turns: Positive = 50
+    invalid_penalty: NotAboveZero = 0.0
+    processes: Count = 0
+    step_seconds: NonNegative = 0.0
+    options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    wrappers: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.step_seconds and not self.processes:
+            raise ValueError(
+                f"env.step_seconds={self.step_seconds:g} needs worker processes, which can be "
+                "killed; set env.processes, e.g. to the number of cores"
+            )
+
+
+@dataclass(frozen=True, config=STRICT)
+class PromptOptions:
+    """What a reply is conditioned on.
+
+    Attributes:
+        context: "history": the whole conversation; "turn": a new prompt rendered for every turn.
+        template: With context "turn", the template of the prompt: "package.module:NAME" of an
+            `agent_envs.Template`; "" for the environment's own.
+        history: With context "turn", past turns that the prompt shows.
+
+    Raises:
+        ValueError: A template with context "history", which renders none.
+    """
+
+    context: Literal["history", "turn"] = "history"
+    template: str = ""
+    history: Count = 2
+
+    def __post_init__(self) -> None:
+        if self.template and self.context == "history":
+            raise ValueError(
+                f"prompt.template={self.template!r} is not read with prompt.context='history'; set "
+                "prompt.context=turn, or leave prompt.template out"
+            )
+
+
+def make_env(
+    env: Env, prompt: PromptOptions, *, split: str, partner: PolicyPartner | None = None
+) -> gym.Env[str, str]:
+    """Make the environment of a recipe with its wrappers.
+
+    `partner` plays the other side in environments that have one.
+
+    Raises:
+        RecipeError: An id, option, wrapper or template does not exist or does not fit.
+    """
+    made = _bare(env, split, partner)
+    inner = getattr(made, "unwrapped", made)
+    if not isinstance(inner, agent_envs.AgentEnv):
+        raise RecipeError(
+            f"env.id={env.id!r} makes a {type(inner).__name__}; training needs an "
+            "agent_envs.AgentEnv, which reports validity, progress, anchor and goal"
+        )
+    if not form_of(made):
+        made = agent_envs.ParseReply(made)
+    made = _OwnReward(made)
+    if env.invalid_penalty:
+        made = InvalidPenalty(made, env.invalid_penalty)
+    inside = made = _Blame(made) if env.wrappers else made
+    for path, options in env.wrappers.items():
+        wrapper = _found(path, "env.wrappers", type)
+        made = _called(f"env.wrappers {path}", wrapper, options, made)
+        if not isinstance(made, gym.Env):
+            raise RecipeError(
+                f"env.wrappers {path} makes a {type(made).__name__}; it must be a gymnasium.Wrapper"
+            )
+        inside = made = _Blame(made, path, inside)
+    if prompt.context == "turn":
+        template = _found(prompt.template, "prompt.template", agent_envs.Template)
+        made = agent_envs.Prompt(made, template, history=prompt.history)
+    return made
+
+
+def _bare(env: Env, split: str, partner: PolicyPartner | None) -> gym.Env[str, str]:
+    """The environment without wrappers.
+
+    A creator that takes any option (`def make(**options)`) is called without those options of the
+    recipe that turn out to be unknown to what it makes.
+    """
+    creator = _creator(env.id)
+    options = _options(env, creator, partner)
+    common = {"data": env.data, "split": split, "max_turns": env.max_turns}
+    option = "env.split" if split == env.split else "eval.split"
+    registered = env.id.rpartition(":")[2] in gym.registry
+    maker = partial(gym.make, env.id, disable_env_checker=True) if registered else creator
+    ours = creator.__module__.startswith(f"{agent_envs.__name__}.")
+    lacks = {name for name in common if not has_option(creator, name)}
+    while True:
+        _check_common(env, split, option, lacks)
+        given = options | {name: common[name] for name in common if name not in lacks}
+        try:
+            made: gym.Env[str, str] = _called(f"env.id={env.id!r}", maker, given, ours=ours)
+        except ValueError as error:
+            unknown = _unexpected(error.__cause__)
+            if unknown in common.keys() - lacks and unknown not in list_parameters(creator):
+                lacks.add(unknown)
+                continue
+            if f"split {split!r}" not in str(error):
+                raise
+            raise RecipeError(f"{option}: {error}") from error
+        return made
+
+
+def _unexpected(error: BaseException | None) -> str:
+    """The option that a call did not know, else ""."""
+    found = re.search(r"unexpected keyword argument '(\w+)'", message_of(error) if error else "")
+    return found[1] if found and isinstance(error, TypeError) else ""
+
+
+def _check_common(env: Env, split: str, option: str, lacks: set[str]) -> None:
+    """Refuse values of the recipe that the environment has no option for."""
+    if "split" in lacks and split not in _SPLITS:
+        raise RecipeError(f"{env.id} has no splits, got {option}={split!r}; leave {option} out")
+    if "data" in lacks and env.data not in {"auto", "embedded"}:
+        raise RecipeError(f"{env.id} reads no data, got env.data={env.data!r}; leave it at 'auto'")
+
+
+class _Blame(gym.Wrapper[Any, str, Any, str]):
+    """Around a reward wrapper: an error that starts in it names it and the task.
+
+    Args:
+        env: The wrapper, or the environment within all wrappers.
+        path: Import string of the wrapper, "" for the environment.
+        inside: The next of these within, whose errors pass.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any], path: str = "", inside: Any = None) -> None:
+        super().__init__(env)
+        self.path, self.inside = path, inside
+        self.error: Exception | None = None
+
+    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+        started: tuple[Any, dict[str, Any]] = self._call(partial(self.env.reset, **options))
+        return started
+
+    def step(self, action: str) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        stepped: tuple[Any, Any, bool, bool, dict[str, Any]] = self._call(
+            partial(self.env.step, action)
+        )
+        return stepped
+
+    def _call(self, call: Callable[[], Any]) -> Any:
+        self.error = None
+        try:
+            return guarded(call)
+        except Exception as error:
+            self.error = error
+            if not self.path or error is self.inside.error:
+                raise
+            task = getattr(self.unwrapped, "task_id", "")
+            kind = RecipeError if isinstance(error, RecipeError) else WrapperError
+            self.error = kind(f"env.wrappers {self.path}, task {task!r}: {describe_error(error)}")
+            raise self.error from error
+
+
+class _OwnReward(gym.Wrapper[Any, str, Any, str]):
+    """Reports what the environment itself paid, inside all reward wrappers, as a float."""
+
+    def step(self, action: str) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        check_turn_reward(info, f"the environment {type(self.unwrapped).__name__}")
+        return observation, reward, terminated, truncated, {**info, OWN_REWARD: float(reward)}
+
+
+def check_turn_reward(info: Mapping[str, Any], source: str) -> None:
+    """Check that `info["turn_reward"]`, if there is one, maps names to finite numbers.
+
+    Raises:
+        RecipeError: It does not; the message names the `source`.
+    """
+    given = info.get("turn_reward", {})
+    if not (
+        isinstance(given, Mapping)
+        and all(isinstance(name, str) for name in given)
+        and all(isinstance(paid, Real) and not isinstance(paid, bool) for paid in given.values())
+        and all(map(isfinite, given.values()))
+    ):
+        raise RecipeError(
+            f"{source} reports info['turn_reward']={given!r:.200}; it must be a dict of the name "
+            "of each reward and its finite number"
+        )
+
+
+def graded(env: gym.Env[Any, Any]) -> bool:
+    """Whether an environment declares that outcomes may be other numbers than 0 and 1."""
+    return bool(getattr(env.unwrapped, "graded", False))
+
+
+def check_success(method: str, estimator: Any, env_id: str, *, graded: bool) -> None:
+    """Check that an estimator that reads the outcome as success gets 0 or 1.
+
+    Raises:
+        RecipeError: The environment is `graded`.
+    """
+    if graded and getattr(estimator, "reads_success", False):
+        raise RecipeError(
+            f"{method} reads the outcome as success, 0 or 1, but with its options {env_id} pays "
+            "other numbers; give it reward='success' (AlfWorld: success_reward=1, SearchQA and "
+            "WikiSearch: reward='em'), or choose another method"
+        )
+
+
+def form_of(env: gym.Env[str, str]) -> str:
+    """Format of a whole reply if the environment parses replies itself, else ""."""
+    return str(getattr(env.unwrapped, "reply_form", ""))
+
+
+def _creator(name: str) -> Callable[..., Any]:
+    """The function or class that makes the environment of an id or an import string."""
+    try:
+        return find_creator(name, option="env.id")
+    except ValueError as error:
+        raise RecipeError(str(error)) from error
+
+
+def _found(path: str, option: str, kind: type) -> Any:
+    """The object of an import string, None for ""."""
+    try:
+        return load_object(path, kind, option=option) if path else None
+    except ValueError as error:
+        raise RecipeError(str(error)) from error
+
+
+def _called(
+    option: str, made: Callable[..., Any], options: dict[str, Any], *given: Any, ours: bool = False
+) -> Any:
+    """What a class makes of its options; errors of a class that is not `ours` name the option."""
+    try:
+        return guarded(partial(made, *given, **options))
+    except TypeError as error:
+        said = message_of(error)
+        raise RecipeError(f"{option}: its options do not fit: {said}") from error
+    except Exception as error:
+        if ours:
+            raise
+        said = message_of(error) if isinstance(error, ValueError) else describe_error(error)
+        raise RecipeError(f"{option}: {said}") from error
+
+
+_SPLITS = ("train", "valid_unseen", "test")
+"""What sections and models set without being asked; an environment without splits ignores it."""
+_OF_ENV = ("data", "max_turns", "split")
+
+
+def _options(
+    env: Env, creator: Callable[..., Any], partner: PolicyPartner | None
+) -> dict[str, Any]:
+    """Keyword arguments of the environment; an option that it does not have is refused."""
+    options = env.options if partner is None else {**env.options, "partner": partner}
+    if options.get("partner") == "external":
+        raise RecipeError(
+            "env.options.partner='external' lets one policy play both sides and see both sides' "
+            "secrets; set partner.model to the policy of the other side instead"
+        )
+    for name in options:
+        if name in _OF_ENV:
+            raise RecipeError(
+                f"env.options.{name} is an option of the recipe itself: set env.{name}"
+                + (" or eval.split" if name == "split" else "")
+            )
+        if not has_option(creator, name):
+            raise RecipeError(
+                f"{env.id} has no option {name!r} (env.options.{name})"
+                f"{nearest(name, list_parameters(creator))}"
+            )
+    return dict(options)

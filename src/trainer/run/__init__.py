@@ -1,0 +1,1 @@
+"""A run and its folder: log, checkpoints, evaluation, report."""

@@ -1,0 +1,216 @@
+"""Checkpoints that survive a kill, a full disk or a truncated file.
+
+A checkpoint is a folder `step_N`, written under a temporary name, flushed to the disk and renamed.
+Its manifest has the size and digest of every file, so a damaged checkpoint is detected and the one
+before it is used. Left out: random states; all randomness derives from (seed, step, purpose).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import warnings
+from dataclasses import dataclass
+from hashlib import blake2b, file_digest
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, Any
+
+from agent_envs.imports import message_of
+from trainer.run.shortage import of_disk, shortage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MANIFEST = "manifest.json"
+
+
+class CheckpointError(OSError):
+    """A checkpoint cannot be written, or none can be read; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """The checkpoints of a run.
+
+    Attributes:
+        folder: Parent of the folders `step_N`.
+        keep: How many of the newest checkpoints are kept.
+        pinned: Steps that are never deleted.
+    """
+
+    folder: Path
+    keep: int = 2
+    pinned: frozenset[int] = frozenset()
+
+    def save(self, step: int, write: Callable[[Path], None]) -> Path:
+        """Write the checkpoint of `step`: `write(folder)` fills its folder. Returns its path.
+
+        In several processes all call this, and `write` in all of them fills the folder together.
+
+        Raises:
+            CheckpointError: It could not be written; earlier checkpoints are unchanged.
+        """
+        from safetensors import SafetensorError
+
+        from trainer.scale import parallel
+
+        part, final = self.folder / f".step_{step}.part", self.folder / f"step_{step}"
+        try:
+            parallel.first(lambda: self._begin(part))
+            write(part)
+            parallel.first(lambda: self._finish(part, final))
+        except (
+            OSError,
+            RuntimeError,
+            MemoryError,
+            SafetensorError,
+        ) as error:  # torch: RuntimeError on write
+            if parallel.rank() == 0:
+                shutil.rmtree(part, ignore_errors=True)
+            raise CheckpointError(self._unwritten(step, error)) from error
+        parallel.first(self._prune)
+        return final
+
+    def _begin(self, part: Path) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for old in self.folder.glob(".step_*.part"):
+            shutil.rmtree(old)
+        part.mkdir()
+
+    def _finish(self, part: Path, final: Path) -> None:
+        (part / MANIFEST).write_text(json.dumps(_digests(part), indent=1), encoding="utf-8")
+        for path in [*part.rglob("*"), part]:
+            _sync(path)
+        shutil.rmtree(final, ignore_errors=True)
+        part.rename(final)
+        _sync(self.folder)
+
+    def latest(self) -> Path | None:
+        """The newest valid checkpoint, None if there is none at all; warns about damaged ones.
+
+        Raises:
+            CheckpointError: All checkpoints are damaged.
+        """
+        problems: list[str] = []
+        for step in sorted(self.steps(), reverse=True):
+            path = self.folder / f"step_{step}"
+            problem = check(path)
+            if not problem:
+                if problems:
+                    warnings.warn(f"{'; '.join(problems)}; continuing from {path}", stacklevel=2)
+                return path
+            problems.append(problem)
+        if problems:
+            raise CheckpointError(
+                f"no valid checkpoint in {self.folder}: {'; '.join(problems)}. "
+                "Delete the run folder, or train into another one with --out"
+            )
+        return None
+
+    def steps(self) -> list[int]:
+        """Steps that have a checkpoint, valid or not, in increasing order."""
+        found = self.folder.glob("step_*") if self.folder.is_dir() else ()
+        return sorted(int(p.name[5:]) for p in found if p.is_dir() and p.name[5:].isdecimal())
+
+    def _unwritten(self, step: int, error: Exception) -> str:
+        remedy = "Make room" if of_disk(error) else shortage(error) or "Make room"
+        free = shutil.disk_usage(self.folder if self.folder.is_dir() else Path()).free / 2**20
+        steps = self.steps()
+        earlier = f"step_{steps[-1]} before it is intact" if steps else "there is no earlier one"
+        return (
+            f"checkpoint step_{step} could not be written to {self.folder} ({message_of(error)}; "
+            f"{free:.0f} MiB free); {earlier}. {remedy[0].upper()}{remedy[1:]}, then continue with "
+            "--resume"
+        )
+
+    def _prune(self) -> None:
+        loose = [step for step in self.steps() if step not in self.pinned]
+        for step in loose[: -self.keep]:
+            shutil.rmtree(self.folder / f"step_{step}")
+
+
+def check(path: Path) -> str:
+    """What is wrong with the checkpoint in folder `path`, "" if it is valid."""
+    try:
+        expected = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        return f"{path / MANIFEST} cannot be read ({error})"
+    if not _is_manifest(expected):
+        return f"{path / MANIFEST} is damaged: it has no sizes and digests of files"
+    for name, (size, digest) in expected.items():
+        file = path / name
+        if not file.is_file():
+            return f"{file} is missing"
+        if file.stat().st_size != size:
+            return f"{file} is truncated: {file.stat().st_size} bytes of {size}"
+        if _digest(file) != digest:
+            return f"{file} was changed after it was written: its digest differs"
+    return ""
+
+
+def _is_manifest(found: Any) -> bool:
+    """Whether it has a size and a digest for each of some files."""
+    if not isinstance(found, dict) or not found:
+        return False
+    known = [value for value in found.values() if isinstance(value, list) and len(value) == 2]  # noqa: PLR2004
+    return len(known) == len(found) and all(
+        isinstance(size, int) and isinstance(digest, str) for size, digest in known
+    )
+
+
+def append_line(path: Path, line: str) -> None:
+    """Append one line and flush it to the disk."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(line + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def check_out(path: Path, *, folder: bool) -> None:
+    """Check that a file or folder `--out` can be written, before hours of work; writes nothing.
+
+    Raises:
+        ValueError: It cannot; the message names --out and says why.
+    """
+    if path.exists() and path.is_dir() != folder:
+        wrong, right = ("a file", "a folder") if folder else ("a folder", "a file")
+        raise ValueError(f"--out {path} is {wrong}; give {right}")
+    place = path if folder else path.parent
+    try:
+        while not place.exists():
+            place = place.parent
+        with TemporaryFile(dir=place):
+            pass
+    except OSError as error:
+        raise ValueError(
+            f"--out {path}: nothing can be written in {place} ({error.strerror}); give another path"
+        ) from error
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file atomically: under a temporary name, flushed, then renamed."""
+    part = path.with_name(path.name + ".part")
+    part.parent.mkdir(parents=True, exist_ok=True)
+    part.write_text(text, encoding="utf-8")
+    _sync(part)
+    part.replace(path)
+
+
+def _digests(folder: Path) -> dict[str, tuple[int, str]]:
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(p.relative_to(folder)): (p.stat().st_size, _digest(p)) for p in paths}
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return file_digest(file, lambda: blake2b(digest_size=16)).hexdigest()
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

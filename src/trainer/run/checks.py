@@ -1,0 +1,124 @@
+"""What is checked of a recipe and its run folder before anything is written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent_envs import endpoint
+from trainer import recipe as recipes
+from trainer.play.environments import check_success
+from trainer.play.source import recorded_files
+from trainer.scale import parallel
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from trainer.methods import Method
+    from trainer.play.rollout import Rollouts
+    from trainer.recipe import Recipe
+
+FREE = {
+    "run.steps",
+    "run.threads",
+    "run.save_every",
+    "run.keep",
+    "run.episodes_every",
+    "env.processes",
+    "env.step_seconds",
+    "sampling.actors",
+    "sampling.failures",
+    "engine.urls",
+    "engine.memory",
+    "engine.seconds",
+    "engine.patience",
+    "eval.every",
+}
+"""Options that may change when a run is resumed."""
+ENDPOINTS = {"judge", "env.options.partner", "env.options.judge"}
+"""Sections with the options of an endpoint; all but `endpoint.ANSWERING` may change, too."""
+_OF_A_RUN = ("checkpoints/step_*", "metrics.jsonl", "eval/step_*.json", "episodes/step_*.parquet")
+"""What a run writes, after its config.toml."""
+
+
+class RunError(ValueError):
+    """The run folder or the recipe cannot be used; the message says what to do."""
+
+
+def check_folder(recipe: Recipe, folder: Path, *, resume: bool) -> None:
+    """Check that a recipe may run in a folder.
+
+    Raises:
+        RunError: The folder holds a run and `resume` is off, or a run of another recipe, or parts
+            of a run whose recipe is lost.
+    """
+    config = folder / "config.toml"
+    if not config.is_file():
+        if left := next((one for name in _OF_A_RUN for one in folder.glob(name)), None):
+            raise RunError(
+                f"{folder} has {left.relative_to(folder)} of a run, but no config.toml, so its "
+                "recipe is not known; restore config.toml and continue with --resume, or start a "
+                "new run with --out DIR"
+            )
+        return
+    if not resume:
+        raise RunError(f"{folder} holds a run; --resume continues it, --out DIR starts a new one")
+    before = recipes.load(folder)
+    if changed := [key for key in recipes.changes(before, recipe) if not _free(key)]:
+        raise RunError(
+            f"{folder} holds a run with another {', '.join(changed)}; resume it with the same "
+            f"recipe and options (see {config}), or start a new run with --out DIR"
+        )
+
+
+def check_columns(name: str, method: Method, rollouts: Rollouts) -> None:
+    """Check that the environment reports what the estimator `name` of a method reads.
+
+    Raises:
+        RunError: The estimator reads turn rewards or the right answer and the environment reports
+            none.
+        RecipeError: The estimator reads the outcome as success, and the environment pays scores.
+    """
+    estimator = getattr(method, "estimator", None)  # DPO has none
+    check_success(f"credit.name={name!r}", estimator, rollouts.env.id, graded=rollouts.graded())
+    if "turn_reward" in method.needs and not rollouts.turn_rewards():
+        raise RunError(
+            f"credit.name={name!r} reads turn rewards, but {rollouts.env.id} reports none in "
+            "info['turn_reward']; take SearchQA-v0 or WikiSearch-v0, another credit.name, "
+            "or add verifiers by env.wrappers={'credit.rewards:TurnVerifier'={weights={...}}}"
+        )
+
+    if "gold_logprob" in method.needs and not rollouts.answers():
+        raise RunError(
+            f"credit.name={name!r} reads the probability of the right answer, but "
+            f"{rollouts.env.id} reports no info['answers']; take SearchQA-v0 or WikiSearch-v0, or "
+            "another credit.name"
+        )
+
+
+def check_source(recipe: Recipe) -> None:
+    """Check that the episodes of a step can come from where the recipe says.
+
+    Raises:
+        RunError: Recorded episodes with an estimator that needs the policy's own, or
+            `sampling.ahead` where nothing can be sampled ahead.
+        RecipeError: There are no files of recorded episodes.
+    """
+    sampling = recipe.sampling
+    if sampling.recorded and recipe.credit.name != "dpo":
+        raise RunError(
+            f"sampling.recorded needs credit.name=dpo, got {recipe.credit.name!r}: all other "
+            "estimators learn from the policy's own rollouts"
+        )
+    if sampling.recorded:
+        recorded_files(sampling.recorded)
+    if sampling.ahead and (recipe.engine.name == "own" or sampling.recorded or parallel.size() > 1):
+        raise RunError(
+            "sampling.ahead=1 needs an engine with weights of its own, e.g. "
+            'engine.name="vllm", new rollouts (no sampling.recorded) and one process'
+        )
+
+
+def _free(key: str) -> bool:
+    """Whether an option may change when a run is resumed."""
+    section, _, option = key.rpartition(".")
+    return key in FREE or (section in ENDPOINTS and option not in endpoint.ANSWERING)

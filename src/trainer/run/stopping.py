@@ -1,0 +1,125 @@
+"""SIGTERM and Ctrl-C: a run ends its step and writes a checkpoint; a second one stops it at once.
+
+Slurm sends SIGTERM before it ends a job, a person Ctrl-C. Both may reach every process of a run, or
+one only, so the processes agree at the end of each step.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_SAID = (
+    b"\n%s: the run stops after this step, with a checkpoint; once more stops it at once, and "
+    b"--resume then continues from the checkpoint before\n"
+)
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal stopped the run; the message says how it continues.
+
+    Attributes:
+        code: The exit code of the process: 128 + the number of the signal.
+    """
+
+    def __init__(self, message: str, number: int) -> None:
+        super().__init__(message)
+        self.code = 128 + number
+
+
+class Stop:
+    """The signals that were received.
+
+    Attributes:
+        asked: Number of the first signal, 0 before.
+    """
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def agreed(self) -> int:
+        """Number of a signal that some process of the run received, 0 if none did."""
+        from trainer.scale import parallel
+
+        return int(parallel.most(self.asked))
+
+    def receive(self, number: int, _frame: Any) -> None:
+        """Note the first signal; at the second, stop at once.
+
+        Raises:
+            Stopped: It is the second.
+        """
+        if not self.asked:
+            self.asked = number
+            name = signal.Signals(number).name.encode()
+            os.write(2, _SAID % name)  # print might be in the middle of a line
+            return
+        for one in SIGNALS:
+            signal.signal(one, signal.SIG_DFL)  # a third one ends the process
+        raise Stopped("stopped in the middle of a step", number)
+
+
+def at_once(number: int, frame: Any) -> None:  # noqa: ARG001 - called by Python
+    """Stop at once, as the handler of SIGINT of a command without steps.
+
+    Raises:
+        Stopped: Always.
+    """
+    raise Stopped("stopped", number)
+
+
+def interrupted(error: BaseException) -> bool:
+    """Whether an error is a person's Ctrl-C, and not one that the called code raised itself.
+
+    The handlers here raise `Stopped`. With another handler, as in a script or notebook, every
+    KeyboardInterrupt of the main thread counts as Ctrl-C.
+    """
+    if isinstance(error, BaseExceptionGroup):
+        return any(map(interrupted, error.exceptions))
+    if isinstance(error, Stopped):
+        return True
+    handler = signal.getsignal(signal.SIGINT)
+    return (
+        isinstance(error, KeyboardInterrupt)
+        and threading.current_thread() is threading.main_thread()
+        and handler is not signal.SIG_IGN
+        and not str(getattr(handler, "__module__", "")).startswith("trainer.")
+    )
+
+
+@contextmanager
+def marked() -> Iterator[None]:
+    """Context in which Ctrl-C raises `Stopped`; in a thread, or with another handler, it stays."""
+    here = threading.current_thread() is threading.main_thread()
+    if not here or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, at_once)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@contextmanager
+def handled() -> Iterator[Stop]:
+    """Context in which the signals are noted; in a thread they keep their meaning."""
+    stop = Stop()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    for number in SIGNALS:
+        signal.signal(number, stop.receive)
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler or signal.SIG_DFL)

@@ -1,0 +1,257 @@
+"""Several processes that train together, started by torchrun; `sharding` has their weights.
+
+One process needs none of this, and every function here then returns what it is given. Several
+processes take the update of one: tasks and rows are divided among them, sums go over all of them.
+
+What every process computes alike needs no communication. Two rules keep the others from waiting
+for ever: all processes call these functions in the same order, and what is passed to `gathered` or
+`first` does not communicate itself.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch.distributed.rendezvous import rendezvous
+
+from trainer.run.completed import Completed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from torch import Tensor
+    from torch.distributed.device_mesh import DeviceMesh
+
+_Made = TypeVar("_Made")
+
+PATIENCE = timedelta(hours=2)
+"""How much later than another a process may come to a common point."""
+_FAILED = "agent-envs/failed"
+_GONE = ("closed by peer", "reset by peer", "connection was", "timed out", "nccl", "gloo")
+_NEEDED = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+class RankError(ChildProcessError):
+    """Another process of the run failed; the message has its error."""
+
+
+def started() -> int:
+    """Number of processes that torchrun started, 1 without it.
+
+    Raises:
+        ValueError: $WORLD_SIZE is not a positive number.
+    """
+    given = os.environ.get("WORLD_SIZE", "1")
+    if not given.isdecimal() or not int(given):
+        raise ValueError(f"$WORLD_SIZE is the number of processes, got {given!r}; use torchrun")
+    return int(given)
+
+
+def size() -> int:
+    """Number of processes that train together."""
+    return dist.get_world_size() if dist.is_initialized() else 1
+
+
+def rank() -> int:
+    """Number of this process, from 0. Process 0 writes the files of the run."""
+    return dist.get_rank() if dist.is_initialized() else 0
+
+
+@contextmanager
+def joined(device: str) -> Iterator[None]:
+    """Context in which the processes of torchrun train together; without torchrun, no change.
+
+    Args:
+        device: As in `policy.device`; with GPUs each process takes its own.
+
+    Raises:
+        ValueError: Variables of torchrun are missing, there are more processes than GPUs, or the
+            device is one GPU.
+        RankError: Another process failed.
+    """
+    if started() == 1:
+        yield
+        return
+    if missing := [name for name in _NEEDED if not os.environ.get(name)]:
+        raise ValueError(
+            f"$WORLD_SIZE is {started()}, but {', '.join(missing)} not set: start several "
+            "processes with torchrun, or unset WORLD_SIZE for one"
+        )
+    gpus = device.startswith("cuda") or (device == "auto" and torch.cuda.is_available())
+    if gpus:
+        if ":" in device:
+            raise ValueError(
+                f"policy.device={device!r} is one GPU, but torchrun started {started()} processes; "
+                'use "cuda", each takes its own'
+            )
+        local, here = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
+        if local >= here:
+            raise ValueError(
+                f"torchrun started {os.environ['LOCAL_WORLD_SIZE']} processes on a machine with "
+                f"{here} GPUs; give --nproc-per-node {here}"
+            )
+        torch.cuda.set_device(local)
+    store, number, count = next(rendezvous("env://", timeout=PATIENCE))
+    dist.init_process_group(
+        "cpu:gloo,cuda:nccl" if gpus else "gloo",
+        store=store,
+        rank=number,
+        world_size=count,
+        timeout=PATIENCE,
+    )
+    try:
+        yield
+    except RankError:
+        raise
+    except BaseException as error:
+        _raise_first(store, error)
+        raise
+    else:
+        dist.destroy_process_group()
+    finally:
+        mesh.cache_clear()
+
+
+def _raise_first(store: Any, error: BaseException) -> None:
+    """Leave word of an error, or raise what another process left if the error follows from it."""
+    cause: BaseException | None = error
+    while cause is not None and not _is_loss(cause):
+        cause = cause.__cause__
+    lost, text = cause is not None, str(cause)
+    try:
+        if not lost:
+            store.set(_FAILED, f"process {rank()} of {size()} failed: {_told(error)}")
+            return
+        text = store.get(_FAILED).decode() if store.check([_FAILED]) else _lost(text)
+    except (RuntimeError, ValueError):  # the store is gone with process 0
+        text = _lost(text) if lost else ""
+    if lost:
+        raise RankError(text) from error
+
+
+def _is_loss(error: BaseException) -> bool:
+    """Whether an error is that of a connection to another process."""
+    found = str(error).lower()
+    return isinstance(error, RuntimeError) and any(word in found for word in _GONE)
+
+
+def _lost(text: str) -> str:
+    return (
+        f"another process of the run ended without a word ({text.splitlines()[0][:200]}); look at "
+        "its output, and continue with --resume"
+    )
+
+
+def _told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+@cache
+def mesh() -> DeviceMesh:
+    """All processes and their devices."""
+    from torch.distributed.device_mesh import init_device_mesh
+
+    return init_device_mesh("cuda" if "nccl" in dist.get_backend_config() else "cpu", (size(),))
+
+
+def share(count: int) -> range:
+    """This process's part of `count` things in order."""
+    return range(rank() * count // size(), (rank() + 1) * count // size())
+
+
+def gathered(call: Callable[[], _Made]) -> list[_Made]:
+    """Results of a call in each process, in the order of the processes.
+
+    Raises:
+        RankError: The call failed in another process.
+    """
+    if size() == 1:
+        return [call()]
+    mine = Completed.of(call)
+    told: list[Any] = [None] * size()
+    dist.all_gather_object(told, (mine.value, mine.error and _told(mine.error)))
+    mine.result()
+    for number, (_, problem) in enumerate(told):
+        if problem:
+            raise RankError(f"process {number} of {size()} failed: {problem}")
+    return [one for one, _ in told]
+
+
+def first(call: Callable[[], _Made]) -> _Made:
+    """Result of a call in process 0, in every process.
+
+    Raises:
+        RankError: The call failed there.
+    """
+    made, *_ = gathered(lambda: [call()] if rank() == 0 else [])
+    return made[0]
+
+
+def first_only(call: Callable[[], _Made]) -> _Made | None:
+    """Result of a call in process 0, None in the others.
+
+    Raises:
+        RankError: The call failed there.
+    """
+    made: list[_Made] = []
+    first(lambda: made.append(call()))
+    return made[0] if made else None
+
+
+def check_alike(what: str, value: str) -> None:
+    """Check that all processes have the same value.
+
+    Raises:
+        ValueError: They do not.
+    """
+    for number, other in enumerate(gathered(lambda: value)):
+        if other != value:
+            raise ValueError(
+                f"process {number} of {size()} has another {what}: start all of them with the same "
+                "command"
+            )
+
+
+def check_shared(folder: Path) -> None:
+    """Check that all processes see the same folder.
+
+    Raises:
+        ValueError: Some do not.
+    """
+    mark = folder / ".shared"
+    first(mark.touch)
+    seen = gathered(mark.is_file)
+    first(mark.unlink)
+    if not all(seen):
+        raise ValueError(
+            f"process {seen.index(False)} of {size()} does not see the run folder {folder} of "
+            "process 0; give --out a folder that all machines share"
+        )
+
+
+def totals(values: Mapping[str, float]) -> dict[str, float]:
+    """Sums of values over all processes; all have the same names."""
+    if size() == 1:
+        return dict(values)
+    summed = torch.tensor([values[name] for name in sorted(values)], dtype=torch.float64)
+    dist.all_reduce(summed)
+    return dict(zip(sorted(values), summed.tolist(), strict=True))
+
+
+def most(value: float) -> float:
+    """The largest of the values of all processes."""
+    return max(gathered(lambda: value))
+
+
+def summed(tensor: Tensor) -> Tensor:
+    """Sum of a CPU tensor over all processes, in place."""
+    if size() > 1:
+        dist.all_reduce(tensor)
+    return tensor

@@ -1,1 +1,0 @@
-"""The true advantage of every turn, measured by going on from copies of its states."""

@@ -1,0 +1,561 @@
+"""The episode core of the adapters: what is read, what is recorded, and whose environment it is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import pickle
+import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
+import gymnasium as gym
+import pytest
+from gymnasium.error import ResetNeeded
+
+import agent_envs_adapters as integrations
+import credit
+from agent_envs import AgentEnv, Panel, Turn, expert
+from agent_envs.experts import experts_of
+from credit.rows import TurnRecord
+from tests.trainer.conftest import Script
+from trainer.play.actor import Task
+from trainer.play.environments import Env, PromptOptions
+from trainer.play.episode import INSTRUCTION, Episodes, check_fit
+from trainer.play.rollout import Rollouts
+from trainer.recipes import RecipeError
+
+EAST = "<think></think><action>east</action>"
+NORTH = "<think></think><action>north</action>"
+
+
+@pytest.fixture(autouse=True)
+def _corridor(corridor):
+    corridor.MADE.clear()
+
+
+def played(episodes, *replies, task="corridor/3"):
+    """An episode after some replies, not yet released."""
+    episode = episodes.start(task=task)
+    for reply in replies:
+        episode.step(reply)
+    return episode
+
+
+# what the model reads
+
+
+def test_a_conversation():
+    episode = Episodes("Corridor-v0").start(task="corridor/2", seed=0)
+    assert (episode.task_id, episode.goal) == ("corridor/2", "Walk 2 steps.")
+    assert episode.message == f"{INSTRUCTION}\n\nYou stand at 0."
+    assert episode.images == []
+    assert episode.step(EAST) == ("You stand at 1.", False)
+    assert episode.step(EAST) == ("You stand at 2.", True)
+    assert episode.message == "You stand at 2."
+
+
+def test_a_prompt_for_each_turn():
+    episode = Episodes("Corridor-v0", context="turn", history=1).start(task="corridor/3")
+    assert episode.message.startswith("You are an expert agent")
+    episode.step(NORTH)
+    message, done = episode.step(EAST)
+    assert not done
+    assert message.startswith("You are an expert agent")
+    # as past action and as admissible one; only one past turn is shown
+    assert (message.count("'east'"), message.count("'north'")) == (2, 1)
+
+
+# what is recorded
+
+
+def test_the_records_of_an_episode():
+    episodes = Episodes("Corridor-v0", invalid_penalty=-0.1)
+    episode = played(episodes, NORTH, "I go east.", EAST, EAST, task="corridor/2")
+    assert (episode.done, episode.success, episode.truncated) == (True, True, False)
+    assert episode.outcome == 1.0
+    common = {"task_id": "corridor/2", "goal": "Walk 2 steps."}
+    assert episode.records == [
+        TurnRecord(**common, step=0, action="north", anchor="at 0", valid=False,
+                   invalid_reason="refused", reward=-0.1),
+        TurnRecord(**common, step=1, action="", anchor="at 0", valid=False,
+                   invalid_reason="format", reward=-0.1),
+        TurnRecord(**common, step=2, action="east", anchor="at 0", valid=True, progress=0.5),
+        TurnRecord(**common, step=3, action="east", anchor="at 1", valid=True, progress=1.0,
+                   outcome=1.0, success=True),
+    ]  # fmt: skip
+
+
+def test_the_limit_on_turns_truncates():
+    episode = played(Episodes("Corridor-v0", max_turns=2), EAST, EAST)
+    assert (episode.done, episode.success, episode.truncated) == (True, False, True)
+    assert [record.outcome for record in episode.records] == [None, 0.0]
+    assert episode.records[-1].success is False
+
+
+def test_turns_of_verifiers_are_recorded():
+    wrappers = {"credit.rewards:TurnVerifier": {"weights": {"xml_format": 0.5}}}
+    episode = played(Episodes("Corridor-v0", wrappers=wrappers), EAST, "east")
+    assert all(set(record.turn_reward) == {"xml_format"} for record in episode.records)
+
+
+class Moody(AgentEnv):
+    """Reports a turn reward of another name at every turn."""
+
+    def __init__(self, max_turns=5, render_mode=None):
+        super().__init__(Panel("train", ("one",)), max_turns=max_turns, render_mode=render_mode)
+
+    def begin(self, task_id):
+        self.turns = 0
+        return "A goal.", Turn("", anchor="0")
+
+    def act(self, action):
+        self.turns += 1
+        return Turn("", anchor="0", extra={"turn_reward": {f"r{self.turns}": 1.0}})
+
+
+def test_every_turn_needs_the_same_turn_rewards():
+    episode = Episodes(f"{__name__}:Moody").start()
+    episode.step(EAST)
+    with pytest.raises(RecipeError, match=r"Moody .* of \['r2'\] after one of \['r1'\]"):
+        episode.step(EAST)
+
+
+# ends
+
+
+def test_an_ended_episode_takes_no_reply():
+    episode = played(Episodes("Corridor-v0"), EAST, task="corridor/1")
+    with pytest.raises(ResetNeeded, match="'corridor/1' has ended"):
+        episode.step(EAST)
+    with pytest.raises(ResetNeeded, match="'corridor/1' has ended"):
+        asyncio.run(episode.astep(EAST))
+    assert len(episode.records) == 1
+
+
+def test_stop_cuts_an_episode_off():
+    episodes = Episodes("Corridor-v0")
+    episode = played(episodes, EAST, EAST)
+    with pytest.raises(ValueError, match="episode 0 has no outcome"):
+        credit.rows_of([episode.records], ["a"])
+    episode.stop()
+    assert (episode.done, episode.truncated, episode.success) == (True, True, False)
+    assert [record.outcome for record in episode.records] == [None, 0.0]
+    assert episode.records[-1].success is False
+    assert credit.rows_of([episode.records], ["a"]).turns.outcome.tolist() == [0.0]
+    kept = list(episode.records)
+    episode.stop()
+    assert episode.records == kept
+    with pytest.raises(ResetNeeded):
+        episode.step(EAST)
+
+
+def test_stop_after_the_end_changes_nothing():
+    episode = played(Episodes("Corridor-v0"), EAST, task="corridor/1")
+    kept = list(episode.records)
+    episode.stop()
+    assert (episode.records, episode.outcome, episode.truncated) == (kept, 1.0, False)
+
+
+def test_an_episode_stopped_before_its_first_turn_has_no_records():
+    episode = Episodes("Corridor-v0").start()
+    episode.stop()
+    assert (episode.done, episode.records) == (True, [])
+    rows = credit.rows_of([episode.records, []], ["a", "a"])
+    assert (len(rows.turns), len(rows.turn)) == (0, 0)
+
+
+def test_a_cut_episode_ends_as_one_at_the_limit_of_turns():
+    ends = []
+    for limit in (3, 10):
+        episodes = Episodes("Sokoban-v0", max_turns=limit)
+        (task,) = episodes.tasks(1, seed=2)
+        episode = episodes.start(**task)
+        for _ in range(3):
+            episode.step("<think>x</think><action>up</action>")
+        going = [*episode.records]
+        as_ended, records = episode.ended(), episode.records
+        assert episode.records == going  # it does not end
+        episode.stop()
+        assert episode.records is records  # what holds the list sees the end
+        assert records == as_ended
+        assert episode.truncated
+        ends.append((episode.outcome, episode.records))
+    assert ends[0] == ends[1]
+    assert ends[0][0] == pytest.approx(-0.1)
+
+
+# environments
+
+
+@pytest.mark.parametrize("count", [-1, "3", 2.0, True])
+def test_a_count_of_tasks_is_a_number(corridor, count):
+    with pytest.raises(ValueError, match="count must be a number of tasks, 0 for all, got"):
+        Episodes("Corridor-v0").tasks(count)
+
+
+def test_released_environments_are_used_again(corridor):
+    episodes = Episodes("Corridor-v0")
+    for _ in range(3):
+        episodes.release(played(episodes, EAST))
+    assert len(corridor.MADE) == 1
+    both = [episodes.start(), episodes.start()]
+    assert len(corridor.MADE) == 2
+    assert both[0].env.unwrapped is not both[1].env.unwrapped
+
+
+def test_release_stops_a_running_episode():
+    episodes = Episodes("Corridor-v0")
+    episode = played(episodes, EAST)
+    episodes.release(episode)
+    assert (episode.done, episode.truncated, episode.records[-1].outcome) == (True, True, 0.0)
+    with pytest.raises(ResetNeeded):
+        episode.step(EAST)
+
+
+@pytest.mark.parametrize("given", [None, "corridor/3", []])
+@pytest.mark.parametrize("call", ["release", "fork"])
+def test_only_episodes_are_released_or_forked(call, given):
+    with pytest.raises(TypeError, match=f"{call} takes an episode that start or fork returned"):
+        getattr(Episodes("Corridor-v0"), call)(given)
+
+
+@pytest.mark.parametrize("seed", [None, -1, "3", 0.5])
+def test_the_seed_of_tasks_is_a_number(seed):
+    with pytest.raises(ValueError, match="seed must be an integer of at least 0, got"):
+        Episodes("Corridor-v0").tasks(2, seed=seed)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"max_turns": "abc"}, "max_turns = 'abc': Input should be a valid integer"),
+        ({"max_turns": 0}, "max_turns = 0: Input should be greater than or equal to 1"),
+        ({"split": None}, "split = None: Input should be a valid string"),
+        ({"invalid_penalty": 1}, "invalid_penalty = 1: Input should be less than or equal to 0"),
+        ({"wrappers": {"a:B": 1}}, "wrappers.a:B = 1: Input should be a valid dictionary"),
+        ({"context": "x"}, "context = 'x': Input should be 'history' or 'turn'"),
+        ({"context": "turn", "history": -1}, "history = -1: Input should be greater than"),
+        ({"template": "a:B"}, "prompt.template='a:B' is not read with prompt.context='history'"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused_in_one_line(options, says):
+    with pytest.raises(RecipeError) as caught:
+        Episodes("Corridor-v0", **options)
+    said = str(caught.value)
+    assert said.startswith("the options of 'Corridor-v0': ")
+    assert says in said
+    assert "\n" not in said
+    assert "pydantic" not in said
+
+
+# whether an environment reports what a method reads
+
+
+@pytest.mark.parametrize(
+    ("method", "env", "options", "says"),
+    [
+        ("mgr", "Sokoban-v0", {}, r"m reads the outcome as success.*give it reward='success'"),
+        ("prime", "WebShop-v0", {"reward": "score"}, "but with its options WebShop-v0 pays other"),
+        (
+            "mgr",
+            f"{__name__}:Toll",
+            {},
+            "m does not fit .*Toll: outcome must be 0 or 1 .* got -0.1",
+        ),
+        ("mt_grpo", "Corridor-v0", {}, "m does not fit Corridor-v0: .* reads the column turn_rew"),
+        ("prime", "Corridor-v0", {}, "reads a turn_reward named 'implicit'"),
+    ],
+)
+def test_an_environment_that_lacks_what_a_method_reads_is_refused(method, env, options, says):
+    with pytest.raises(RecipeError, match=says):
+        check_fit("m", credit.make(method), Episodes(env, **options))
+
+
+class Toll(AgentEnv):
+    """Pays for every turn, and does not declare it."""
+
+    def __init__(self):
+        super().__init__(Panel("train", ("toll/0",)), max_turns=2)
+
+    def begin(self, task_id):
+        return "Wait.", Turn("You wait.", anchor="0")
+
+    def act(self, action):
+        return Turn("You wait.", anchor=action, reward=-0.1)
+
+    def reject(self, reason, notice):
+        return super().reject(reason, notice)._replace(reward=-0.1)
+
+
+@pytest.mark.parametrize("method", ["mgr", "gigpo", "has", "stapo", "empg", "grpo"])
+def test_a_method_that_fits_leaves_the_environment_free(method, corridor):
+    episodes = Episodes("Corridor-v0")
+    check_fit("m", credit.make(method), episodes)
+    episodes.start()
+    assert len(corridor.MADE) == 1
+    assert not episodes.graded
+
+
+SAID = {"role": "system", "content": "Be brief."}
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [None, float("nan"), "Hello", SAID, ["Hello"], [SAID, {**SAID, "content": float("nan")}],
+     [{"role": None, "content": "a"}], [{"content": "a"}], 3],
+)  # fmt: skip
+def test_a_prompt_is_a_list_of_messages(prompt):
+    with pytest.raises(ValueError, match="a prompt is a list of messages with the texts role and"):
+        integrations.checked_messages(prompt)
+
+
+def test_messages_are_kept():
+    assert integrations.checked_messages((SAID, {"role": "user", "content": ""})) == [
+        SAID,
+        {"role": "user", "content": ""},
+    ]
+    assert integrations.checked_messages([]) == []
+
+
+def test_an_environment_is_never_lent_twice(corridor):
+    episodes, others = Episodes("Corridor-v0"), Episodes("Corridor-v0")
+    episode = played(episodes, EAST)
+    episodes.release(episode)
+    episodes.release(episode)  # again
+    others.release(episodes.start())  # of another pool
+    running = [*(episodes.start() for _ in range(3)), *(others.start() for _ in range(3))]
+    assert len({id(one.env.unwrapped) for one in running}) == 6
+
+
+def test_an_unknown_task_keeps_the_environment(corridor):
+    episodes = Episodes("Corridor-v0")
+    for task in ("corridor/9", 99):
+        with pytest.raises(ValueError, match=str(task)):
+            episodes.start(task=task)
+    assert episodes.start(task=4).task_id == "corridor/5"
+    assert len(corridor.MADE) == 1
+
+
+def test_a_task_of_another_split_is_refused():
+    other = Episodes("AlfWorld-v0", split="valid_unseen").panel.task_ids[0]
+    with pytest.raises(ValueError, match="no task"):
+        Episodes("AlfWorld-v0").start(task=other)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("Corridr-v0", {}, "no environment 'Corridr-v0'"),
+        ("Corridor-v0", {"spilt": "train"}, "no option 'spilt'"),
+        ("Corridor-v0", {"context": "turns"}, "context"),
+        ("Corridor-v0", {"template": "a:B"}, "is not read with prompt.context='history'"),
+        ("AlfWorld-v0", {"split": "night"}, "night"),
+    ],
+)
+def test_what_does_not_exist_is_refused(name, options, message):
+    with pytest.raises((RecipeError, ValueError), match=message):
+        Episodes(name, **options)
+
+
+def test_close_closes_what_is_not_in_use(monkeypatch, corridor):
+    closed = []
+
+    def close(self):
+        closed.append(self)
+
+    monkeypatch.setattr(corridor.Corridor, "close", close)
+    episodes = Episodes("Corridor-v0")
+    running, ended = episodes.start(), episodes.start()
+    episodes.release(ended)
+    episodes.close()
+    assert closed == [ended.env.unwrapped]
+    assert running.step(EAST)[0]
+    episodes.release(running)
+    episodes.close()
+    assert closed == [ended.env.unwrapped, running.env.unwrapped]
+
+
+# tasks of a data set
+
+
+def test_tasks_in_the_order_of_the_panel():
+    episodes = Episodes("Corridor-v0")
+    tasks = episodes.tasks()
+    assert [task["task"] for task in tasks] == list(episodes.panel.task_ids)
+    assert json.loads(json.dumps(tasks)) == tasks
+    assert [episodes.start(**task).task_id for task in tasks] == list(episodes.panel.task_ids)
+
+
+def test_drawn_tasks_do_not_repeat_before_all_have_occurred():
+    episodes = Episodes("Corridor-v0")
+    tasks = episodes.tasks(12, seed=3)
+    names = [task["task"] for task in tasks]
+    assert set(names[:5]) == set(names[5:10]) == set(episodes.panel.task_ids)
+    assert len(set(names[10:])) == 2
+    assert len({task["seed"] for task in tasks}) == 12
+    assert tasks == Episodes("Corridor-v0").tasks(12, seed=3)
+    assert tasks != episodes.tasks(12, seed=4)
+
+
+# copies and threads
+
+
+def test_a_pickled_copy_has_environments_of_its_own(corridor):
+    episodes = Episodes("Corridor-v0", invalid_penalty=-0.1, max_turns=4)
+    running = played(episodes, NORTH)
+    copy = pickle.loads(pickle.dumps(episodes))
+    assert copy.env == episodes.env
+    assert copy.prompt == episodes.prompt
+    other = played(copy, NORTH)
+    assert other.env.unwrapped is not running.env.unwrapped
+    assert other.records == running.records
+    copy.release(running)  # not of the copy
+    assert copy.start().env.unwrapped is not running.env.unwrapped
+
+
+def test_many_threads_play_as_one(corridor):
+    def play(number):
+        episode = episodes.start(task=number % 5, seed=number)
+        for turn in range(50):
+            if episode.step(NORTH if turn == number % 3 else EAST)[1]:
+                break
+        episodes.release(episode)
+        return episode.records
+
+    episodes = Episodes("Corridor-v0")
+    alone = [play(number) for number in range(200)]
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(play, range(200))) == alone
+    assert len(corridor.MADE) <= 9
+
+
+class Meeting(Moody):
+    """Each step waits until the other environment is in a step, too."""
+
+    waits = True
+    barrier = threading.Barrier(2)
+
+    def act(self, action):
+        self.barrier.wait(timeout=20)
+        return Turn("", anchor="0")
+
+
+def test_astep_lets_others_run_while_an_environment_waits():
+    episodes = Episodes(f"{__name__}:Meeting")
+
+    async def both():
+        return await asyncio.gather(*(episodes.start().astep(EAST) for _ in range(2)))
+
+    assert asyncio.run(both()) == [("", False)] * 2
+
+
+# the trainer's own rollouts
+
+IDS = [
+    pytest.param(
+        name,
+        marks=[
+            pytest.mark.browser,
+            pytest.mark.long,
+            pytest.mark.skipif(not shutil.which("chromedriver"), reason="no Chromium"),
+        ]
+        if name == "WebShopSite-v0"
+        else (),
+    )
+    for name in sorted(gym.registry)
+    if str(gym.registry[name].entry_point).startswith("agent_envs.")
+]
+
+
+def test_all_ids_are_there():
+    assert len(IDS) == 11
+
+
+def replies_of(env):
+    """An expert's replies in the environment's form; the second is nonsense."""
+    name = "explorer" if "explorer" in experts_of(type(env.unwrapped)) else "oracle"
+    player = expert(env, name)
+    form = env.unwrapped.reply_form or "<think>{thought}</think><action>{action}</action>"
+    yield form.format(thought=player.think(), action=player.act())
+    yield "I am lost."
+    while True:
+        yield form.format(thought=player.think(), action=player.act())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("context", ["history", "turn"])
+@pytest.mark.parametrize("name", IDS)
+def test_the_same_records_as_the_trainers_own_rollouts(name, context):
+    if (name, context) == ("WikiSearch-v0", "turn"):
+        pytest.skip("WikiSearch-v0 has no template of its own")
+    limit = {"max_turns": 8, "data": "embedded", "invalid_penalty": -0.1}
+    episodes = Episodes(name, context=context, **limit)
+    (task,) = episodes.tasks(1, seed=5)
+    episode = episodes.start(**task)
+    replies = replies_of(episode.env)
+    while not episode.done:
+        episode.step(next(replies))
+
+    own = Rollouts(Env(id=name, **limit), PromptOptions(context=context), "train", max_tokens=10**9)
+    (env,) = own.envs(1)
+    said = replies_of(env)  # begins when the first reply is needed, after the reset
+    script = Script(lambda text, row: next(said), limit=10**9)
+    script.vision = SimpleNamespace(expanded=lambda ids, images: list(ids))
+    (other,) = own.play([Task(task["task"], 0, task["seed"])], script, seed=0)
+
+    shared = ("action", "valid", "invalid_reason", "progress", "anchor", "reward", "turn_reward")
+    assert len(episode.records) == len(other.steps) >= 2
+    for record, step in zip(episode.records, other.steps, strict=True):
+        assert {key: getattr(record, key) for key in shared} == {
+            key: getattr(step, key) for key in shared
+        }
+    assert (episode.outcome, episode.success, episode.truncated) == (
+        other.outcome,
+        other.success,
+        other.truncated,
+    )
+    assert (episode.task_id, episode.goal) == (other.task_id, other.goal)
+    assert episode.records[1].invalid_reason == "format"
+    sent = json.loads(json.dumps([record.to_dict() for record in episode.records]))
+    turns = credit.rows_of([sent], ["task"]).turns
+    assert turns.anchor.tolist() == [step.anchor for step in other.steps]
+    assert turns.outcome.tolist() == [other.outcome]
+    episodes.release(episode)
+    episodes.close()
+    env.close()
+
+
+# versions of peers
+
+
+@pytest.mark.parametrize(
+    ("installed", "tested", "fits"),
+    [
+        ("1.16.0", ("1.16",), True),
+        ("1.16.3.dev0", ("1.16",), True),
+        ("1.16", ("1.16",), True),
+        ("1.160.0", ("1.16",), False),
+        ("1.1", ("1.16",), False),
+        ("2.16.0", ("1.16",), False),
+        ("1.17.2", ("1.16", "1.17"), True),
+        ("1.18.0", ("1.16", "1.17"), False),
+    ],
+)
+def test_versions_of_a_peer(monkeypatch, installed, tested, fits):
+    monkeypatch.setattr(integrations, "version", lambda peer: installed)
+    if fits:
+        integrations.check_version("trl", *tested)
+        return
+    message = (
+        rf"trl {installed} is installed, but .* {tested[-1]}.x: pip install \"trl~={tested[-1]}"
+    )
+    with pytest.raises(ImportError, match=message):
+        integrations.check_version("trl", *tested)
+
+
+def test_a_peer_that_is_not_installed():
+    message = r'needs no-such-peer 1.16 or 1.17: pip install "no-such-peer~=1.17.0"'
+    with pytest.raises(ImportError, match=message):
+        integrations.check_version("no-such-peer", "1.16", "1.17")

@@ -1,0 +1,49 @@
+"""A fork of an episode continues as the original would."""
+
+from __future__ import annotations
+
+import pytest
+from gymnasium.error import ResetNeeded
+
+from trainer.play.episode import Episodes
+
+LOOK, BAG = (f"<think></think><action>{one}</action>" for one in ("look", "inventory"))
+
+
+@pytest.mark.parametrize("context", ["history", "turn"])
+@pytest.mark.parametrize("env", ["AlfWorld-v0", "AppWorld-v0", "Sokoban-v0", "VisualSokoban-v0"])
+def test_a_fork_continues_and_neither_changes_the_other(env, context):
+    source = Episodes(env, context=context, max_turns=4)
+    played, alone = source.start(seed=3), source.start(seed=3)
+    played.step(LOOK)
+    alone.step(LOOK)
+    copied = source.fork(played)
+    for reply in (BAG, "nonsense", LOOK):
+        copied.step(reply)
+    assert copied.done
+    assert len(played.records) == 1
+    for reply in (BAG, "nonsense", LOOK):
+        assert played.step(reply) == alone.step(reply)
+    assert copied.records == played.records == alone.records
+    assert (copied.message, copied.images, copied.info) == (
+        played.message,
+        played.images,
+        played.info,
+    )
+
+
+def test_environments_of_forks_are_used_again():
+    source = Episodes("EZPoints-v0")
+    played = source.start(seed=1)
+    copied = source.fork(played)
+    inner = copied.env
+    source.release(copied)
+    assert source.start(seed=2).env is inner
+
+
+def test_an_ended_episode_has_no_fork():
+    source = Episodes("EZPoints-v0")
+    played = source.start(seed=1)
+    played.stop()
+    with pytest.raises(ResetNeeded, match="has ended; start another one"):
+        source.fork(played)

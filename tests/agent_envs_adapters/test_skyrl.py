@@ -1,0 +1,413 @@
+"""The adapter of SkyRL: episodes through skyrl-gym, rows of a data set, advantages of tokens."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from gymnasium.error import ResetNeeded
+
+import credit
+from credit.rows import TurnRecord, rows_of
+from trainer.play.episode import Episodes
+from trainer.recipes import RecipeError
+
+from .solving import WAIT, solution
+
+THERE = importlib.util.find_spec("skyrl_gym") is not None
+pytestmark = [
+    pytest.mark.skyrl,
+    pytest.mark.skipif(
+        not THERE, reason="needs skyrl-gym in an environment of its own; see .ci/verifiers"
+    ),
+]
+if THERE:
+    import skyrl_gym
+    from skyrl_gym.metrics import aggregate_for_environment
+
+    from agent_envs_adapters.skyrl import (
+        ENV_CLASS,
+        RECORDS,
+        TurnCredit,
+        dataset_rows,
+        register,
+        token_advantages,
+    )
+
+PAGE = Path(__file__).parents[2] / "docs" / "integrations" / "skyrl.md"
+TASKS = {
+    "AlfWorld-v0": {"data": "embedded"},
+    "WebShop-v0": {"data": "embedded"},
+    "Sokoban-v0": {},
+    "EZPoints-v0": {},
+}
+
+
+@pytest.fixture(autouse=True)
+def registered():
+    register()
+    register()  # again is fine
+
+
+def opened(row, **extras):
+    """What SkyRL's generator does with a row: other columns than its own two are extras."""
+    given = {name: row[name] for name in row if name not in {"prompt", "env_class"}}
+    env = skyrl_gym.make(row["env_class"], env_config={}, extras=given | {"max_turns": 30} | extras)
+    prompt, _ = env.init(row["prompt"])
+    return env, prompt
+
+
+def played(row, replies):
+    """An episode in the form of SkyRL's output: a reply is 3 tokens, what comes after it 2."""
+    env, _ = opened(row)
+    mask, rewards = [], []
+    for reply in replies:
+        result = env.step(reply)
+        rewards += [0.0, 0.0, result["reward"], 0.0, 0.0]
+        mask += [1, 1, 1, 0, 0]
+    metrics = env.get_metrics()
+    env.close()
+    return mask[:-2], rewards[:-2], metrics
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return dataset_rows("AlfWorld-v0", 2, seed=3, data="embedded")
+
+
+@pytest.fixture(scope="module")
+def group(rows):
+    """Two prompts with four episodes each, in SkyRL's output: every other one is solved."""
+    episodes = Episodes("AlfWorld-v0", data="embedded", max_turns=30)
+    masks, rewards, metrics, uids = [], [], [], []
+    for row in rows:
+        replies, _ = solution(episodes, task=row["task"], seed=row["seed"])
+        for at in range(4):
+            chosen = replies if at % 2 else replies[: at + 1] + [WAIT] * 3
+            for column, value in zip((masks, rewards, metrics), played(row, chosen), strict=True):
+                column.append(value)
+            uids.append(row["task"])
+    return {"loss_masks": masks, "rewards": rewards, "env_metrics": metrics}, uids
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_explorer_solves_through_skyrl_gym(name):
+    (row,) = dataset_rows(name, 1, seed=1, **TASKS[name])
+    assert json.loads(json.dumps(row)) == row
+    episodes = Episodes(name, max_turns=30, **TASKS[name])
+    replies, episode = solution(episodes, task=row["task"], seed=row["seed"])
+    env, prompt = opened(row)
+    assert prompt == row["prompt"]
+    for reply in replies:
+        result = env.step(reply)
+        assert [one["role"] for one in result["observations"]] == ["user"] * (not result["done"])
+    assert result["done"]
+    metrics = env.get_metrics()
+    assert metrics["success"] is True
+    assert metrics["turns"] == env.turns == len(replies)
+    assert [TurnRecord.of(one) for one in metrics[RECORDS]] == episode.records
+    total = sum(record.reward for record in episode.records) + episode.outcome
+    assert sum(one["reward"] for one in metrics[RECORDS]) + result["reward"] == pytest.approx(total)
+    with pytest.raises(ResetNeeded, match="has ended"):
+        env.step(replies[0])
+
+
+def test_a_system_message_of_the_prompt_is_kept(rows):
+    system = {"role": "system", "content": "Be brief."}
+    env, prompt = opened(rows[0] | {"prompt": [system, *rows[0]["prompt"]]})
+    assert prompt == [system, *rows[0]["prompt"]]
+    env.close()
+
+
+def test_the_limit_on_turns_is_skyrls(rows):
+    env, _ = opened(rows[0], max_turns=2)
+    assert [env.step(WAIT)["done"], env.step(WAIT)["done"]] == [False, True]
+    assert env.get_metrics()["truncated"] is True
+
+
+def test_metrics_are_averaged_without_records(rows):
+    metrics = []
+    for turns in (1, 3):
+        env, _ = opened(rows[0])
+        for _ in range(turns):
+            env.step(WAIT)
+        metrics.append(env.get_metrics())
+        env.close()
+    found = aggregate_for_environment(ENV_CLASS, metrics)
+    assert found["turns"] == 2.0
+    assert found["truncated"] == 1.0
+    assert RECORDS not in found
+
+
+def test_a_cut_off_episode_has_an_outcome(rows):
+    env, _ = opened(rows[0])
+    env.step(WAIT)
+    assert env.get_metrics()[RECORDS][-1]["outcome"] == 0.0
+
+
+def test_an_episode_before_its_start_and_after_its_end_is_refused(rows):
+    env, _ = opened(rows[0])
+    env.close()
+    with pytest.raises(ValueError, match="call init"):
+        env.step(WAIT)
+
+
+@pytest.mark.parametrize(
+    ("extras", "said"),
+    [
+        ({"env": None}, "no 'env'"),
+        ({"env": "AlfWorld-v1"}, "no environment 'AlfWorld-v1' is registered"),
+        ({"options": '{"split": "training"}'}, "training"),
+        ({"options": '{"context": "turn"}'}, "option context='turn' is for prompts of one turn"),
+        ({"env": "VisualSokoban-v0", "options": "{}"}, "shows images"),
+    ],
+    ids=["none", "id", "split", "context", "images"],
+)
+def test_extras_that_do_not_fit_are_refused(rows, extras, said):
+    with pytest.raises((ValueError, RecipeError), match=said):
+        opened(rows[0] | extras)
+
+
+def test_a_task_of_another_split_is_refused(rows):
+    with pytest.raises(ValueError, match="nowhere"):
+        opened(rows[0] | {"task": "nowhere"})
+
+
+@pytest.mark.parametrize("method", ["mgr", "gigpo", "stapo", "has"])
+def test_every_reply_gets_the_advantage_of_its_turn(group, method):
+    output, uids = group
+    estimator = credit.make(method)
+    found = token_advantages(estimator, output, uids, rng=np.random.default_rng(1))
+    table = rows_of([one[RECORDS] for one in output["env_metrics"]], uids)
+    expected = iter(estimator(table.turns, np.random.default_rng(1)))
+    values = set()
+    for row, mask, metrics in zip(found, output["loss_masks"], output["env_metrics"], strict=True):
+        wanted = []
+        for _ in range(metrics["turns"]):
+            value = float(next(expected))
+            values.add(value)
+            wanted += [value] * 3 + [0.0] * 2
+        assert row == pytest.approx(wanted[: len(mask)], abs=1e-9)
+    assert len(values) > 2
+
+
+@pytest.mark.parametrize("method", ["mgr", "gigpo", "stapo", "has"])
+def test_the_recorded_batch_gets_what_every_adapter_gives(recorded, method):
+    """A response begins with the first reply: SkyRL's prompt is what comes before it."""
+    starts = [turns[0].span[0] for turns in recorded.records]
+    masks = recorded.mask()
+    output = {
+        "loss_masks": [
+            masks[row, start : len(ids)].tolist()
+            for row, (start, ids) in enumerate(zip(starts, recorded.ids, strict=True))
+        ],
+        "env_metrics": [{RECORDS: [one.to_dict() for one in turns]} for turns in recorded.records],
+    }
+    estimator = credit.make(method)
+    found = token_advantages(estimator, output, recorded.uid, rng=np.random.default_rng(3))
+    made = rows_of(recorded.records, recorded.uid)
+    spans = [(row, *turn.span) for row, turns in enumerate(recorded.records) for turn in turns]
+    expected = made.scatter(estimator(made.turns, np.random.default_rng(3)), masks, spans)
+    for row, (start, values) in enumerate(zip(starts, found, strict=True)):
+        assert values == pytest.approx(expected[row, start : start + len(values)], abs=1e-9)
+        assert not expected[row, start + len(values) :].any()
+
+
+def test_step_wise_rows_get_the_same(group):
+    """SkyRL's step_wise_trajectories: a row is a turn, and only the last one has metrics."""
+    output, uids = group
+    steps = {"loss_masks": [], "env_metrics": [], "is_last_step": []}
+    of_row = []
+    for metrics, uid in zip(output["env_metrics"], uids, strict=True):
+        for turn in range(metrics["turns"]):
+            last = turn + 1 == metrics["turns"]
+            steps["loss_masks"].append([1, 1, 1, 0, 0])
+            steps["is_last_step"].append(last)
+            steps["env_metrics"].append(metrics if last else {})
+            of_row.append(uid)
+    whole = token_advantages(credit.make("gigpo"), output, uids)
+    found = token_advantages(credit.make("gigpo"), steps, of_row)
+    assert [one for row in found for one in row[:3]] == [
+        value
+        for row, mask in zip(whole, output["loss_masks"], strict=True)
+        for value, inside in zip(row, mask, strict=True)
+        if inside
+    ]
+
+
+def test_filtered_responses_count_in_their_group_and_get_nothing(group):
+    output, uids = group
+    masks = [[0] * len(mask) if at == 1 else mask for at, mask in enumerate(output["loss_masks"])]
+    whole = token_advantages(credit.make("gigpo"), output, uids)
+    found = token_advantages(credit.make("gigpo"), output | {"loss_masks": masks}, uids)
+    assert found[1] == [0.0] * len(masks[1])
+    assert found[0] == whole[0]
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"loss_masks": [[1, 0, 1]] * 8}, "have 2 replies in their loss masks"),
+        ({"env_metrics": [{}] * 8}, "no turn records"),
+        ({"env_metrics": None}, "no turn records"),
+        ({"loss_masks": [[1]]}, "8 uids and 1 responses"),
+    ],
+    ids=["replies", "records", "metrics", "rows"],
+)
+def test_an_output_that_does_not_fit_is_refused(group, changed, said):
+    output, uids = group
+    with pytest.raises(ValueError, match=said):
+        token_advantages(credit.make("gigpo"), output | changed, uids)
+
+
+def test_the_trainers_advantages_are_right_aligned_and_padding_gets_nothing(group):
+    torch = pytest.importorskip("torch")
+    output, uids = group
+    width = max(map(len, output["loss_masks"]))
+
+    class Upstream:
+        def convert_to_training_input(self, generator_output, uids):
+            return {"rows": len(uids) + 1}
+
+        def compute_advantages_and_returns(self, data):
+            return data | {"advantages": torch.ones(data["rows"], width)}
+
+    class Trainer(TurnCredit, Upstream):
+        estimator = credit.make("gigpo")
+        rng = None
+
+    trainer = Trainer()
+    data = trainer.compute_advantages_and_returns(trainer.convert_to_training_input(output, uids))
+    found = data["advantages"].tolist()
+    for row, given in zip(found, token_advantages(trainer.estimator, output, uids), strict=False):
+        assert row == pytest.approx([0.0] * (width - len(given)) + given, abs=1e-6)
+    assert found[-1] == [0.0] * width
+
+
+def skyrls_tokenizer():
+    """A tokenizer of bytes with a template of chat messages."""
+    tokenizers = pytest.importorskip("tokenizers")
+    ends = ["<|im_start|>", "<|im_end|>"]
+    alphabet = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {one: at for at, one in enumerate([*ends, *alphabet])}
+    made = tokenizers.Tokenizer(tokenizers.models.BPE(vocabulary, []))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = tokenizers.decoders.ByteLevel()
+    made.add_special_tokens(ends)
+    return pytest.importorskip("transformers").PreTrainedTokenizerFast(
+        tokenizer_object=made,
+        eos_token=ends[1],
+        pad_token=ends[1],
+        chat_template=(
+            "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n"
+            "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+        ),
+    )
+
+
+class Engine:
+    """SkyRL's client of inference engines: every other repetition solves its task."""
+
+    model_name = "fake"
+
+    def __init__(self, rows, tokenizer):
+        episodes = Episodes("AlfWorld-v0", data="embedded", max_turns=30)
+        self.replies = {
+            row["prompt"][0]["content"]: solution(episodes, task=row["task"], seed=row["seed"])[0]
+            for row in rows
+        }
+        self.tokenizer, self.turns = tokenizer, {}
+
+    async def generate(self, given, model=None):
+        (ids,), (session,) = given["prompt_token_ids"], given["session_ids"]
+        self.turns[session] = turn = self.turns.get(session, -1) + 1
+        text = self.tokenizer.decode(ids)
+        replies = next(found for first, found in self.replies.items() if first in text)
+        reply = replies[turn] if int(session[-1]) % 2 else WAIT
+        tokens = [*self.tokenizer.encode(reply), self.tokenizer.eos_token_id]
+        return {
+            "responses": [reply],
+            "response_ids": [tokens],
+            "stop_reasons": ["stop"],
+            "response_logprobs": [[-1.0] * len(tokens)],
+        }
+
+    async def finish_session(self, session):
+        pass
+
+
+@pytest.mark.parametrize("step_wise", [False, True], ids=["episodes", "steps"])
+def test_skyrls_own_generator_and_trainer(rows, step_wise):
+    """Its rollouts, its batch and its advantages, where SkyRL itself is installed."""
+    upstream = pytest.importorskip("skyrl.train.trainer")
+    from skyrl.train.config import SkyRLTrainConfig
+    from skyrl.train.generators import SkyRLGymGenerator
+    from skyrl.train.generators.base import TrajectoryID
+
+    class Trainer(TurnCredit, upstream.RayPPOTrainer):
+        estimator = credit.make("gigpo")
+        rng = None
+
+        def __init__(self, cfg, tokenizer):  # without Ray
+            self.cfg, self.tokenizer, self.all_metrics = cfg, tokenizer, {}
+            self.dispatch = SimpleNamespace(get_lcm_dp_size=lambda: 3)
+
+    cfg, tokenizer = SkyRLTrainConfig(), skyrls_tokenizer()
+    cfg.trainer.train_batch_size = cfg.trainer.policy_mini_batch_size = 2
+    cfg.generator.max_turns, cfg.generator.max_input_length = 25, 100_000
+    cfg.generator.n_samples_per_prompt, cfg.generator.batched = 4, False
+    cfg.generator.step_wise_trajectories = step_wise
+    engine = Engine(rows, tokenizer)
+    generator = SkyRLGymGenerator(cfg.generator, cfg.environment.skyrl_gym, engine, tokenizer)
+    each = [row for row in rows for _ in range(4)]
+    named = [TrajectoryID(row["task"], at % 4) for at, row in enumerate(each)]
+    own = {"prompt", "env_class"}
+    output = asyncio.run(
+        generator.generate(
+            {
+                "prompts": [row["prompt"] for row in each],
+                "env_classes": [row["env_class"] for row in each],
+                "env_extras": [{k: v for k, v in row.items() if k not in own} for row in each],
+                "trajectory_ids": named,
+            },
+            disable_tqdm=True,
+        )
+    )
+    assert output["rollout_metrics"]["environment/success"] == 0.5
+    uids = [one.instance_id for one in (output["trajectory_ids"] if step_wise else named)]
+    trainer = Trainer(cfg, tokenizer)
+    output, uids = trainer.postprocess_generator_output(output, uids)
+    wanted = token_advantages(trainer.estimator, output, uids)
+    data = trainer.convert_to_training_input(output, uids)
+    data["values"] = None
+    found = trainer.compute_advantages_and_returns(data)["advantages"].tolist()
+    assert len({one for row in found for one in row}) > 3
+    for row, values, mask in zip(found, wanted, output["loss_masks"], strict=False):
+        assert row == pytest.approx([0.0] * (len(row) - len(values)) + values, abs=1e-6)
+        assert not any(value for value, inside in zip(values, mask, strict=True) if not inside)
+    assert not any(map(any, found[len(wanted) :]))
+
+
+def test_the_block_of_the_page_runs(tmp_path):
+    (block,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    (tmp_path / "block.py").write_text(block)
+    child = subprocess.run(
+        [sys.executable, "block.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert child.returncode == 0, child.stderr
+
+
+@pytest.mark.parametrize("prompt", [None, [{"role": "system", "content": float("nan")}]])
+def test_a_prompt_without_messages_is_refused(rows, prompt):
+    env, _ = opened(rows[0])
+    with pytest.raises(ValueError, match="a prompt is a list of messages with the texts role and"):
+        env.init(prompt)
+    env.close()

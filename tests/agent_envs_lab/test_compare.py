@@ -1,0 +1,186 @@
+"""Two runs compared: published intervals, clear errors, notes on what differs."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from agent_envs_lab import compare
+from agent_envs_lab.compare import CompareError, difference, side
+from tests.trainer.run_folders import evaluation, run_folder
+from trainer import recipe
+from trainer.run import provenance
+from trainer.run.evaluate import PanelError
+
+
+def outcomes(success):
+    count = len(success)
+    return replace(
+        evaluation(0),
+        task_ids=[f"task/{n}" for n in range(count)],
+        task_types=[""] * count,
+        success=[bool(one) for one in success],
+        returns=[0.0] * count,
+        turns=[1] * count,
+    )
+
+
+def tables(both, first, second, neither):
+    """Two evaluations with these counts of tasks, solved by both, by one alone, by neither."""
+    return (
+        outcomes([1] * both + [1] * first + [0] * second + [0] * neither),
+        outcomes([1] * both + [0] * first + [1] * second + [0] * neither),
+    )
+
+
+@pytest.mark.parametrize(
+    ("counts", "low", "high"),
+    [
+        ((36, 2, 12, 0), 0.0569, 0.3404),  # Newcombe 1998, table II
+        ((1, 7, 1, 12), -0.507, -0.026),  # Bentur et al. 2009, in Fagerland et al. 2014
+        ((14, 0, 5, 22), 0.011, 0.226),  # Altman et al. 2000, Statistics with Confidence
+    ],
+)
+def test_the_interval_is_newcombes(counts, low, high):
+    found = difference(*tables(*counts))
+    assert (found.low, found.high) == pytest.approx((low, high), abs=6e-4)
+
+
+def test_the_other_way_round_is_the_negative():
+    first, second = tables(20, 3, 9, 8)
+    there, back = difference(first, second), difference(second, first)
+    assert there.change == pytest.approx(6 / 40)
+    assert (there.low, there.high) == pytest.approx((-back.high, -back.low))
+    assert there.test.p == back.test.p
+
+
+def test_pairs_make_the_interval_narrower():
+    """The same rates with outcomes that agree on every task but the difference, and at random."""
+    paired, unpaired = tables(30, 0, 10, 60), tables(12, 18, 28, 42)
+    spans = [x.high - x.low for x in (difference(*paired), difference(*unpaired))]
+    assert spans[0] < 0.75 * spans[1]
+
+
+def test_the_interval_covers_the_truth():
+    """500 pairs of evaluations of 60 tasks whose chances depend on the task: rates .45 and .55."""
+    rng = np.random.default_rng(0)
+    hits = []
+    for _ in range(500):
+        chance = rng.beta(1, 1, 60) * 0.9
+        one, other = rng.random(60) < chance, rng.random(60) < chance + 0.1
+        found = difference(outcomes(one), outcomes(other))
+        hits.append(found.low <= 0.1 <= found.high)
+    assert 0.93 <= np.mean(hits) <= 0.99
+
+
+@pytest.mark.parametrize("counts", [(10, 0, 0, 10), (0, 0, 0, 5), (5, 0, 0, 0), (0, 0, 9, 0)])
+def test_evaluations_without_variation_have_an_interval(counts):
+    found = difference(*tables(*counts))
+    assert -1.0 <= found.low <= found.change <= found.high <= 1.0
+    assert found.low < found.high
+
+
+def shown(first, second, width=80):
+    page = Console(file=io.StringIO(), width=width)
+    page.print(compare.table(first, second), markup=False)
+    return page.file.getvalue()
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """Two finished runs of 5 + 40 steps; the second has another seed and solved 10 tasks more."""
+    for name, seed in (("one", 0), ("two", 1)):
+        (tmp_path / name).mkdir()
+        run_folder(tmp_path / name)
+        options = {"name": name, "run": {"steps": 40, "seed": seed}, "sft": {"steps": 5}}
+        recipe.save(recipe.parse(options), tmp_path / name / "config.toml")
+    evaluation(54).save(tmp_path / "two" / "eval" / "step_45.json")
+    return tmp_path / "one", tmp_path / "two"
+
+
+def test_two_runs_side_by_side(runs):
+    text = shown(side(runs[0]), side(runs[1]))
+    for part in (
+        "44/60  73%", "54/60  90%", "+16.7 points", "p = 0.002", "alone: 10 (task/44,",
+        "by the first alone: 0", "run.seed  0      1",
+    ):  # fmt: skip
+        assert part in text
+    assert max(map(len, text.splitlines())) <= 80
+    assert "versions" not in text
+
+
+def test_an_earlier_step_can_be_compared(runs):
+    text = shown(side(runs[0], 25), side(runs[1], 25))
+    assert "30/60  50%" in text
+    with pytest.raises(CompareError, match=r"no evaluation of step 7; it has 5, 25, 45"):
+        side(runs[0], 7)
+
+
+def test_a_run_without_evaluations(runs):
+    for path in (runs[0] / "eval").iterdir():
+        path.unlink()
+    with pytest.raises(CompareError, match=r"has no evaluation yet; .* --resume"):
+        side(runs[0])
+
+
+def test_a_run_cut_short(runs):
+    (runs[0] / "eval" / "step_45.json").unlink()
+    with pytest.raises(CompareError, match=r"last evaluation is of step 25, and it ends at 45; "):
+        side(runs[0])
+    assert side(runs[0], 25).step == 25
+
+
+def test_no_run(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"holds no run: config\.toml is missing"):
+        side(tmp_path)
+
+
+def test_different_panels_name_the_runs(runs):
+    replace(evaluation(9), panel_hash="beef").save(runs[1] / "eval" / "step_45.json")
+    with pytest.raises(PanelError, match=rf"{runs[0]} and {runs[1]}: panels differ"):
+        compare.table(side(runs[0]), side(runs[1]))
+
+
+def test_an_evaluation_of_another_version_is_refused(runs):
+    path = runs[0] / "eval" / "step_45.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"wins": 3}))
+    with pytest.raises(CompareError, match=r"step_45\.json .*'wins'.* and this is \d"):
+        side(runs[0], 45)
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        (provenance.own_version(), "it is damaged: evaluate the run again"),
+        ("9.0", "agent-envs 9.0 wrote it, and this is"),
+    ],
+)
+def test_a_damaged_evaluation_is_named_by_the_version_that_wrote_it(version, said, runs):
+    (runs[0] / "eval" / "step_45.json").write_text("{")
+    tasks = {"split": "train", "source": "embedded", "count": 1, "hash": "a"}
+    made = {"versions": [version], "python": "3.11", "packages": {}}
+    text = json.dumps(made | {"training": tasks, "evaluation": tasks})
+    (runs[0] / provenance.FILE).write_text(text)
+    with pytest.raises(CompareError, match=said):
+        side(runs[0], 45)
+
+
+def test_options_of_another_version_are_said(runs):
+    config = runs[0] / "config.toml"
+    config.write_text(config.read_text().replace("[run]\n", "[run]\nvolume = 11\n"))
+    text = shown(side(runs[0]), side(runs[1]))
+    assert "The runs are of different versions: only one has run.volume." in text
+    assert "run.volume  11     –" in text
+
+
+def test_other_decoding_and_failures_are_said(runs):
+    changed = replace(evaluation(44), decoding="temperature 0.7", failed=["task/59"])
+    changed.save(runs[1] / "eval" / "step_45.json")
+    text = " ".join(shown(side(runs[0]), side(runs[1])).split())
+    assert "Replies were drawn differently: greedy and temperature 0.7." in text
+    assert "1 tasks of the second count as not solved: they failed." in text

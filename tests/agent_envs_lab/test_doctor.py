@@ -1,0 +1,182 @@
+"""The doctor's findings, the estimate of memory, and errors that name what had too little of it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from agent_envs_lab.doctor import examine
+from tests.trainer.conftest import quiet, short
+from trainer import cli, recipe
+from trainer.cli.app import app
+from trainer.model.lora import LoRA
+from trainer.model.policy import Policy
+from trainer.run import memory
+from trainer.run.memory import GIB, OutOfMemory
+from trainer.train import train
+
+
+def found(tiny_folder, *options):
+    return {what: (state, said) for state, what, said in examine(short(tiny_folder, *options))}
+
+
+def test_a_sound_recipe(corridor, tiny_folder):
+    findings = found(tiny_folder)
+    assert list(findings) == [
+        "environment", "model", "memory", "precision", "signal", "log-probabilities", "costs",
+    ]  # fmt: skip
+    assert {state for state, _ in findings.values()} == {"ok"}
+    assert "training tasks" in findings["environment"][1]
+    assert "6 steps" in findings["costs"][1]
+
+
+@pytest.mark.parametrize(
+    ("option", "largest", "remedy"),
+    [
+        ("update.tokens=1000000000", "activations", "lower update.tokens"),
+        ("sampling.rows=1000000000", "keys and values", "lower sampling.rows"),
+    ],
+)
+def test_what_cannot_fit_is_said_by_part(corridor, tiny_folder, option, largest, remedy):
+    state, said = found(tiny_folder, option)["memory"]
+    assert state == "error"
+    assert largest in said.split(": ")[1].split(" GiB")[0]  # the largest comes first
+    assert remedy in said
+
+
+def test_a_model_that_is_too_large_is_not_mended_by_fewer_tokens():
+    parts = {"weights": 3.0, "gradients": 4.0, "activations": 1.0}
+    assert "policy.lora.rank=16" in memory.remedy(parts)
+    assert "update.tokens" not in memory.remedy(parts)
+
+
+@pytest.mark.parametrize(
+    ("options", "what", "message"),
+    [
+        (["env.options={nothing=1}"], "environment", "nothing"),
+        (["policy.model=/nowhere"], "model", "no model folder"),
+        (["engine.name=vllm", "engine.urls=['http://127.0.0.1:9']"], "engine", "vllm serve"),
+        (["sampling.max_tokens=30"], "rollouts", "no room for a reply"),
+    ],
+)
+def test_the_first_part_that_fails_is_the_last_finding(
+    corridor, tiny_folder, options, what, message
+):
+    findings = found(tiny_folder, *options)
+    state, said = findings[what]
+    assert state == "error"
+    assert message in said
+    assert list(findings)[-1] == what
+
+
+def test_a_batch_without_signal_is_a_warning(corridor, tiny_folder):
+    """Free replies of a random policy never act."""
+    state, said = found(tiny_folder, "sampling.decode=free", "sft.steps=0")["signal"]
+    assert state == "warning"
+    assert "success 0%" in said
+    assert "sft.steps" in said
+
+
+def test_the_command_exits_with_1_if_something_cannot_work(corridor, tiny_folder, tmp_path):
+    own = tmp_path / "own.toml"
+    recipe.save(short(tiny_folder), own)
+    assert CliRunner().invoke(app, ["doctor", str(own)]).exit_code == 0
+    result = CliRunner().invoke(app, ["doctor", str(own), "sampling.max_tokens=30"])
+    assert result.exit_code == 1
+    assert "no room for a reply" in " ".join(result.output.split())
+
+
+def test_weights_gradients_and_moments_are_counted(tiny_folder):
+    policy = Policy.load(str(tiny_folder))
+    trained = sum(p.numel() for p in policy.parameters())
+    parts = memory.estimate(policy, short(tiny_folder), reference=True)
+    assert parts["weights"] == parts["gradients"] == parts["reference"] == 4 * trained
+    assert parts["moments of AdamW"] == 8 * trained
+    light = memory.estimate(
+        Policy.load(str(tiny_folder), lora=LoRA(rank=2)), short(tiny_folder), reference=False
+    )
+    assert light["moments of AdamW"] < parts["moments of AdamW"] / 5
+    assert "reference" not in light
+
+
+def test_matrices_that_are_stored_in_bfloat16_are_counted_so(tiny_folder):
+    policy = Policy.load(str(tiny_folder), dtype="bfloat16")
+    recipe = short(tiny_folder, "policy.dtype=bfloat16", "update.optimizer=adamw8bit-sr")
+    before = memory.estimate(policy, recipe, reference=False)
+    policy.store_in_bfloat16()
+    stored = sum(p.nbytes for p in policy.parameters())
+    after = memory.estimate(policy, recipe, reference=False)
+    for parts in (before, after):
+        assert parts["weights"] == parts["gradients"] == stored
+        assert parts["weights in bfloat16 during a pass"] == 0
+    plain = memory.estimate(
+        Policy.load(str(tiny_folder), dtype="bfloat16"),
+        short(tiny_folder, "policy.dtype=bfloat16"),
+        reference=False,
+    )
+    assert plain["weights in bfloat16 during a pass"] == plain["weights"] - stored > 0
+
+
+def test_activations_grow_with_the_tokens_and_shrink_by_checkpointing(tiny_folder):
+    plain = Policy.load(str(tiny_folder))
+    saving = Policy.load(str(tiny_folder), gradient_checkpointing=True)
+    one, more = (
+        memory.estimate(plain, short(tiny_folder, f"update.tokens={tokens}"), reference=False)
+        for tokens in (1000, 4000)
+    )
+    assert more["activations"] == 4 * one["activations"] > 0
+    less = memory.estimate(saving, short(tiny_folder, "update.tokens=1000"), reference=False)
+    assert less["activations"] < one["activations"] / 2
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+        RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory"),
+    ],
+)
+def test_a_lack_of_memory_names_the_part(corridor, tiny_folder, tmp_path, monkeypatch, error):
+    def fails(*_, **__):
+        raise error
+
+    monkeypatch.setattr("trainer.learn.update.token_logprobs", fails)
+    with pytest.raises(OutOfMemory, match=r"while updating .*lower update\.tokens.*activations"):
+        train(short(tiny_folder), tmp_path, console=quiet())
+
+
+def test_no_memory_is_left_for_the_estimate_either(tiny_policy, tiny_folder, monkeypatch):
+    def fails(*_, **__):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+    monkeypatch.setattr("trainer.run.memory.estimate", fails)
+    with (
+        pytest.raises(OutOfMemory, match=r"while sampling .*lower it\. `agent-envs doctor`"),
+        memory.named("sampling", "lower it", tiny_policy, short(tiny_folder)),
+    ):
+        fails()
+
+
+def test_a_lack_of_memory_is_one_line(corridor, tiny_folder, tmp_path, monkeypatch, capsys):
+    def fails(*_, **__):
+        raise OutOfMemory("out of memory while updating; lower update.tokens")
+
+    monkeypatch.setattr("trainer.train.train", fails)
+    monkeypatch.setattr("sys.argv", ["agent-envs", "train", "alfworld", "mgr", "pocket",
+                                     "--out", str(tmp_path / "run")])  # fmt: skip
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert str(ended.value.code).startswith("agent-envs: out of memory while updating; lower")
+
+
+def test_other_errors_stay_as_they_are(tiny_policy, tiny_folder):
+    with (
+        pytest.raises(RuntimeError, match=r"^shapes$"),
+        memory.named("updating", "x", tiny_policy, short(tiny_folder)),
+    ):
+        raise RuntimeError("shapes")
+
+
+def test_available_memory_is_that_of_the_machine():
+    assert 0.5 < memory.available(torch.device("cpu")) / GIB < 2**14
