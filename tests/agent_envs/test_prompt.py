@@ -255,7 +255,7 @@ def test_sotopias_template_shows_context_and_conversation():
     """iStar, Fig. 8 in substance; the goal stands in the context, which a blind prompt lacks."""
     env = Prompt(ParseReply(gym.make("Sotopia-v0", data="embedded", family="bargain")), history=10)
     prompt, info = env.reset(seed=1, options={"task": 0})
-    context = env.unwrapped.talk.scene.background(0)
+    context = env.unwrapped.talk.scene.render_background(0)
     assert context in prompt
     assert "since then" not in prompt
     assert info["goal"] not in info["blind_prompt"]

@@ -288,7 +288,7 @@ def _haggle(env: Sotopia, own: int, *, yields: bool) -> tuple[str, int]:
 
 def _list_prices(env: Sotopia) -> str:
     """The prices of a scene's goal, then the last that the agent named and the other side's."""
-    said = [" ".join(env.talk.lines(side)) for side in (env.next, 1 - env.next)]
+    said = [" ".join(env.talk.list_lines(side)) for side in (env.next, 1 - env.next)]
     latest = [price for text in said for price in _PRICE.findall(text)[-1:]]
     return " ".join([*_PRICE.findall(env.goal), *latest])
 

@@ -233,7 +233,7 @@ class Negotiator:
         useful = mood.turn == 1
         mood = self._take_offence(mood, act)
         if line is not None:
-            meanings = talk.meanings(1 - self.side)
+            meanings = talk.list_meanings(1 - self.side)
             repeated = meanings[-1] in meanings[:-1]
             mood, fact, listened = self._weigh_words(mood, line, repeated=repeated)
             mood, better = self._weigh_offer(mood, talk.standing[1 - self.side])

@@ -123,7 +123,7 @@ class Talk(NamedTuple):
         }  # fmt: skip
         return min(1.0, len(answered) / _EXCHANGE)
 
-    def meanings(self, side: int) -> list[Meaning]:
+    def list_meanings(self, side: int) -> list[Meaning]:
         """The meaning of each act of a side."""
         pairs = zip(self.said, self.meant, strict=True)
         return [meaning for (who, _), meaning in pairs if who == side]
@@ -178,7 +178,7 @@ class Talk(NamedTuple):
             talk = talk if pending.accepted_by == side else _withdraw(talk, side)
         return _apply_statement(talk, side, terms, withdraws=withdraws, firm=act.structured)
 
-    def notice(self, viewer: int) -> str:
+    def render_notice(self, viewer: int) -> str:
         """The notice to a side about pending terms that it can still withdraw."""
         pending = self.open
         if pending is None or not pending.free[viewer] or self.scene.game is None:
@@ -189,23 +189,23 @@ class Talk(NamedTuple):
             return f"{what}: {terms}. It binds you when you agree again, do nothing or leave."
         return f"{what}: {terms}. Say otherwise in your next turn to {withdraw}."
 
-    def lines(self, side: int) -> list[str]:
+    def list_lines(self, side: int) -> list[str]:
         """The spoken lines of a side."""
         return [a.argument for who, a in self.said if who == side and a.kind == "speak"]
 
     def render(self, said: Said, viewer: int) -> str:
         """The text of an act for a side, its own as `You said: ...`."""
         side, act = said
-        name = "You" if side == viewer else self.scene.label(side)
+        name = "You" if side == viewer else self.scene.name_side(side)
         game = self.scene.game
         if game is None or act.offer is None:
             return act.render(name)
         return act.render(name, game.wordings[side].describe(act.offer))
 
-    def script(self, viewer: int) -> list[str]:
+    def render_script(self, viewer: int) -> list[str]:
         """The texts of all acts for a side, and the notice of pending terms at the end."""
         lines = [self.render(said, viewer) for said in self.said]
-        notice = self.notice(viewer)
+        notice = self.render_notice(viewer)
         return [*lines[:-1], f"{lines[-1]}\n{notice}"] if notice else lines
 
 
