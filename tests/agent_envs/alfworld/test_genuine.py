@@ -28,22 +28,9 @@ def genuine(test):
     return pytest.mark.genuine(needed(pytest.mark.filterwarnings("ignore")(test)))
 
 
-FORMS = [
-    "take {o} from {r}",
-    "move {o} to {r}",
-    "open {r}",
-    "close {r}",
-    "examine {o}",
-    "go to {r}",
-    "use {o}",
-    "heat {o} with {r}",
-    "clean {o} with {r}",
-    "slice {o} with {o}",
-    " look ",
-    "Look",
-    "dance",
-    "",
-]
+FORMS = ["take {o} from {r}", "move {o} to {r}", "open {r}", "close {r}", "examine {o}",
+         "go to {r}", "use {o}", "heat {o} with {r}", "clean {o} with {r}", "slice {o} with {o}",
+         " look ", "Look", "dance", ""]  # fmt: skip
 
 
 def command(world: World, rng: np.random.Generator) -> str:
