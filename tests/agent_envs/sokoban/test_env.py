@@ -200,6 +200,7 @@ def test_images_of_several_levels_have_one_size(tmp_path):
         picture, _ = env.reset(options={"task": task})
         assert picture in env.observation_space
         assert np.array_equal(picture[:16, :16], picture[64:, 80:])  # wall
+        assert np.array_equal(picture[16:32, 16:32], draw_sprites()[5])  # the player
 
 
 def test_copies_branch_from_the_state():
