@@ -106,8 +106,3 @@ def test_without_its_packages_the_engine_says_what_to_install(monkeypatch, missi
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(ImportError, match=r"pip install 'agent-envs\[alfworld\]'.*engine='native'"):
         gym.make("AlfWorld-v0", data="embedded", engine="textworld")
-
-
-def test_nothing_of_it_is_imported_for_the_native_engine():
-    gym.make("AlfWorld-v0", data="embedded").reset(seed=0)
-    assert "textworld" not in sys.modules or installed

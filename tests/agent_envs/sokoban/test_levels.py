@@ -91,15 +91,12 @@ PACKED = gzip.compress(ONE.encode(), mtime=0)
     ("content", "message"),
     [
         ("", "has no level: a level has rows of the symbols"),
-        ("; only a title\n\n", "has no level"),
         ("#####\n#@$.#\n#@  #\n#####", "line 1: 2 players"),
-        ("#####\n# $.#\n#####", "line 1: 0 players"),
         ("######\n#@$$.#\n######", r"2 boxes \(\$ or \*\) and 1 targets"),
         ("######\n#@$..#\n######", "1 boxes .* and 2 targets"),
         ("#####\n#@  #\n#####", "0 boxes .* and 0 targets"),
         ("#####\n#@* #\n#####", "all boxes are on targets already"),
         ("#####\n#@$. \n#####", "the walls are open at row 2, column 5; close them"),
-        ("#####\n @$.#\n#####", "the walls are open at row 2, column 1"),
         ("#####\n#@$.#\n## ##", "the walls are open at row 3, column 3"),
         ("#####\n#@$.#\n###", "the walls are open at row 3, column 4"),
         ("#######\n#@$.#.#\n#####$#\n#   ###\n#####", "the player cannot reach the box or target"),
@@ -107,7 +104,6 @@ PACKED = gzip.compress(ONE.encode(), mtime=0)
         ("#####\n#@$x#\n#####", "unknown symbol 'x', known are # @"),
         (ONE + "\n#####\n#@$√#\n#####", r"some.txt, line 5: unknown symbol '√'"),
         ("#" * 65 + "\n#@$.#\n" + "#" * 65, "3 rows of 65 cells, at most 64 are allowed"),
-        (("#" * 1000 + "\n") * 1000, "1000 rows of 1000 cells, at most 64"),
         (b"\xff\xfe#", "some.txt is damaged: .*decode"),
     ],
 )
