@@ -147,10 +147,8 @@ class Http:
                 break
             if (tried > self.retries and waited >= self.outage) or not reply.is_passing:
                 lasted = f" and {waited:.0f} s of waiting" if waited else ""
-                raise RetrievalError(
-                    f"{self.url} gave no passages in {count_tries(tried)}{lasted}: {reply}",
-                    reply.status,
-                )
+                reason = f"no passages in {count_tries(tried)}{lasted}: {reply}"
+                raise RetrievalError(f"{self.url} gave {reason}", reply.status)
             if tried == self.retries + 1:
                 _log.warning("%s: %s; waiting up to %g s", self.url, reply, self.outage)
             waited += pause(tried, reply.wait)
