@@ -277,7 +277,7 @@ def write_code(rng: np.random.Generator, *, mistake: float, forget: float = 0.0)
 def _haggle(env: Sotopia, own: int, *, yields: bool) -> tuple[str, int]:
     """The next act of a bargain and the agent's price in it, `own` being its last, or 0."""
     proposed = env.talk.standing[1 - env.next]
-    if env.talk.taken is not None:
+    if env.talk.accepted_terms is not None:
         return Act("leave").to_json(), own
     if proposed is not None and (yields or abs(proposed[0] - own) <= CLOSE * own):
         return "Agreed.", own

@@ -204,7 +204,7 @@ class Sotopia(AgentEnv):
         if self.external:
             self.next = 1 - side
             self.goal = self.talk.scene.show_goal(self.next)
-        elif not self.talk.ended and not (self.side == 1 and self._is_last_turn()):
+        elif not self.talk.is_over and not (self.side == 1 and self._is_last_turn()):
             self._let_partner_act()
         return self._report(self._render_latest(side), "refused" if repeated else "")
 
@@ -264,7 +264,7 @@ class Sotopia(AgentEnv):
         return f"{text}\n{notice}" if notice else text
 
     def _report(self, observation: str, invalid: str = "", *, first: bool = False) -> Turn:
-        ended = self.talk.ended
+        ended = self.talk.is_over
         over = ended or (not first and self._is_last_turn())
         live = self.judge is not None and self.judge.live
         verdict, error = self._judge(self.side, wanted=over or live)
@@ -333,7 +333,7 @@ class Sotopia(AgentEnv):
         and the facts learnt. Otherwise the whole conversation.
         """
         talk, side = self.talk, self.side
-        facts: tuple[Any, ...] = self.task_id, self.next, talk.ended
+        facts: tuple[Any, ...] = self.task_id, self.next, talk.is_over
         state = "" if self.speaker is None else self.speaker.state
         if state:
             own = [_write_act(act) for who, act in talk.said if who == side and act.argument]

@@ -54,7 +54,7 @@ class Explorer:
     def act(self) -> str:
         """The next act; it is not executed."""
         talk, side = self._env.talk, self._env.next
-        if talk.taken is not None:
+        if talk.accepted_terms is not None:
             return _GOODBYE.to_json()
         game = _infer_game(talk.scene, side)
         if isinstance(game, Friends):

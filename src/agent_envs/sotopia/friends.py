@@ -260,7 +260,7 @@ class Acquaintance:
     def reply(self, talk: Talk) -> Act:
         """Its next act; updates its mood."""
         self.mood = mood = self.mood._replace(turn=self.mood.turn + 1)
-        if talk.taken is not None:
+        if talk.accepted_terms is not None:
             done, self.mood = mood.settled, mood._replace(settled=True)
             return Act("leave") if done else speak("What a small world! It was nice to meet you.")
         self.mood = mood = mood._replace(settled=False)

@@ -62,13 +62,13 @@ class Wording(Protocol):
         """The terms in a line; None for no terms or impossible ones."""
 
     def propose(self, deal: Deal) -> str:
-        """The words that propose a deal; `read` is the inverse."""
+        """The words that propose a deal; `read_deal` is the inverse."""
 
     def describe(self, deal: Deal) -> str:
         """A deal in words."""
 
     def write_offer(self, deal: Deal) -> dict[str, Any]:
-        """A deal as the field `offer` of an act; `offered` is the inverse."""
+        """A deal as the field `offer` of an act; `read_offer` is the inverse."""
 
     def read_offer(self, offer: object) -> Deal:
         """The deal in the field `offer` of an act.

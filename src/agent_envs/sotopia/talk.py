@@ -85,7 +85,7 @@ class Talk(NamedTuple):
     ahead: int = _ENDLESS
 
     @property
-    def ended(self) -> bool:
+    def is_over(self) -> bool:
         """Whether a side left, or both did nothing in a row."""
         kinds = [act.kind for _, act in self.said[-_SILENCES:]]
         return "leave" in kinds or kinds == _SILENT
@@ -93,18 +93,18 @@ class Talk(NamedTuple):
     @property
     def open(self) -> Pending | None:
         """The pending terms, if all sides that must confirm them still can."""
-        if self.pending is None or self.ended:
+        if self.pending is None or self.is_over:
             return None
         later = self.pending.free[self.said[-1].side]  # whether the last speaker must confirm, too
         return self.pending if self.ahead > later else None
 
     @property
-    def taken(self) -> Deal | None:
+    def accepted_terms(self) -> Deal | None:
         """The terms that both accepted, binding or not."""
         return self.pending.deal if self.pending else self.agreed
 
     @property
-    def taken_by(self) -> int:
+    def accepting_side(self) -> int:
         """The side that accepted the other's terms, -1 for none."""
         return self.pending.accepted_by if self.pending else self.accepted_by
 
@@ -137,7 +137,7 @@ class Talk(NamedTuple):
         if len(act.argument) > ACTION_LENGTH:
             return f"An act has at most {ACTION_LENGTH:,} characters, not {len(act.argument):,}."
         accepts = act.accept and act.offer is None
-        if accepts and self.standing[1 - side] is None and self.taken is None:
+        if accepts and self.standing[1 - side] is None and self.accepted_terms is None:
             return "There is no open offer that you could accept."
         return ""
 
@@ -176,7 +176,7 @@ class Talk(NamedTuple):
                 return _confirm(talk, side) if confirms else _mark_asked(talk, side, pending)
             talk = talk._replace(pending=None)
             talk = talk if pending.accepted_by == side else _withdraw(talk, side)
-        return _apply_statement(talk, side, terms, withdraws=withdraws, firm=act.structured)
+        return _apply_statement(talk, side, terms, withdraws=withdraws, firm=act.has_fields)
 
     def render_notice(self, viewer: int) -> str:
         """The notice to a side about pending terms that it can still withdraw."""

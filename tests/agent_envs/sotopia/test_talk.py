@@ -189,9 +189,9 @@ def test_yes_takes_what_was_just_proposed_and_nothing_else():
 
 
 def test_two_silences_in_a_row_end_a_talk():
-    assert not after(Act("none")).ended
-    assert not after(Act("none"), "Hello?", Act("none")).ended
-    assert after("Hello?", Act("none"), Act("none")).ended
+    assert not after(Act("none")).is_over
+    assert not after(Act("none"), "Hello?", Act("none")).is_over
+    assert after("Hello?", Act("none"), Act("none")).is_over
 
 
 def test_an_exchange_is_three_answered_lines_or_a_deal():
