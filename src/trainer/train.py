@@ -25,6 +25,7 @@ import torch
 import credit
 from agent_envs import endpoint
 from agent_envs.vector import waits
+from credit.filters import has_signal
 from trainer import recipe as recipes
 from trainer.build import (
     cores,
@@ -40,7 +41,6 @@ from trainer.learn import sft
 from trainer.learn.batch import make_rows
 from trainer.learn.correction import corrected, fill_entropies
 from trainer.learn.learner import Learner
-from trainer.learn.update import update_mask
 from trainer.methods import Experience
 from trainer.play import failures
 from trainer.play import records as recorded
@@ -228,10 +228,11 @@ class _Run:
             step=self.step,
         )
         free = self.recipe.sampling.decode == "free"
-        shown = self._kept(
-            sft.attempt(self.training, drawn, self.policy, self.recipe.sft.expert, thoughts=free),
-            len(drawn),
+        expert = self.recipe.sft.expert
+        attempts = sft.attempt_demonstrations(
+            self.training, drawn, self.policy, expert, thoughts=free
         )
+        shown = self._kept(attempts, len(drawn))
         rows = make_rows(shown, max_tokens=self.recipe.sampling.max_tokens)
         with self._spacious("imitating", "lower sft.episodes"):
             return sft.imitate(self.learner, rows) | {"failed": self.failed}
@@ -260,7 +261,7 @@ class _Run:
         self._note(failed, "credit")
         self._record(played, advantage)
         if self.recipe.update.skip_dead_groups:
-            mask = update_mask(played, advantage)
+            mask = has_signal(experience.turns, advantage)
             rows = [row for row in rows if mask[row.turn[0]]]
         with self._spacious("updating", "lower update.tokens"):
             values = learned | self.recipe.update(
@@ -326,7 +327,7 @@ class _Run:
         Raises:
             LimitError: More failed than `sampling.failures` allows.
         """
-        episodes, failed = failures.divided(played)
+        episodes, failed = failures.split_attempts(played)
         self._note(failed, "episode")
         self.failed = len(failed) / max(tried, 1)
         limit = self.recipe.sampling.failures
