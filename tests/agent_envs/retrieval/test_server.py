@@ -364,7 +364,7 @@ def test_a_long_request_leaves_room_for_others(batches):
     assert {"a", "b"} < set(second)
     searched = [query for queries, _ in held.calls for query in queries]
     assert [query for query in searched if query not in "ab"] == [str(i) for i in range(2560)]
-    assert len(rest) < 40
+    assert len(rest) < 20  # larger ones, since they take no time
 
 
 def test_slow_searches_become_smaller(batches, monkeypatch):

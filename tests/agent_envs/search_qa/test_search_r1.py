@@ -134,7 +134,7 @@ def test_projection(reply, action, valid):
     ("action", "read"),
     [
         ("<search>q</search>", ("search", "q")),
-        ("<search>q <answer>a</answer> <answer> b </answer></search>", ("answer", "b")),
+        ("<search>q <answer> a </answer></search>", ("answer", "a")),  # ends the episode
         ("<search>q <answer>a</search>", ("search", "q <answer>a")),
         ("<search></answer><answer></search>", ("answer", "")),
         ("", ("", "")),

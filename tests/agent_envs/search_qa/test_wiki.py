@@ -257,18 +257,18 @@ def test_passages_of_one_title_are_one_page():
 
 def test_sections_go_from_heading_to_heading():
     pages = Pages(CORPUS)
-    assert pages.sections("1") == [
+    assert pages.list_sections("1") == [
         Section("1:history", "History", "# History\nOld."),
         Section("1:since_1960", "Since 1960", "## Since 1960\nNew.\nMore."),
         Section("1:history", "History", "# History\nAgain."),
     ]
-    assert pages.sections("6") == [
+    assert pages.list_sections("6") == [
         Section("6:introduction", "Introduction", "Before."),
         Section("6:sights", "Sights", "#Sights\n"),
     ]
-    assert pages.sections("2") == [Section("2:full", "Full Page", "Shallow.")]
+    assert pages.list_sections("2") == [Section("2:full", "Full Page", "Shallow.")]
     with pytest.raises(ToolError, match="Page not found: 3"):
-        pages.sections("3")  # inside a page
+        pages.list_sections("3")  # inside a page
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ def test_sections_go_from_heading_to_heading():
     ],
 )
 def test_what_is_a_section(text, names):
-    assert [section.name for section in Pages([Passage("p", "", text)]).sections("p")] == names
+    assert [section.name for section in Pages([Passage("p", "", text)]).list_sections("p")] == names
 
 
 def test_titles_are_searched_and_texts_are_not():
