@@ -156,7 +156,7 @@ def test_a_picture_is_shown_by_its_text():
     shown = out.getvalue()
     assert "turn 1/" in shown
     assert "#" in shown
-    assert module._text(np.zeros((2, 3, 3)), {}) == "(a ndarray 2 x 3 x 3)"
+    assert module._describe(np.zeros((2, 3, 3)), {}) == "(a ndarray 2 x 3 x 3)"
 
 
 def test_a_real_household_game():
