@@ -107,8 +107,6 @@ def test_arrows_between_the_packages():
     for name, tree in modules().items():
         package = name.partition(".")[0]
         others = packages(imported(tree)) & MAY_IMPORT.keys()
-        if name.startswith("trainer.cli"):  # until the commands are entry points
-            continue
         wrong[name] = others - MAY_IMPORT[package] - {package}
     assert {name: others for name, others in wrong.items() if others} == {}
 
