@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 import torch
-from trainer.run.memory import GIB, OutOfMemory
 from typer.testing import CliRunner
 
 from agent_envs_lab import memory
 from agent_envs_lab.doctor import examine
+from agent_envs_lab.memory import GIB
 from tests.trainer.conftest import quiet, short
 from trainer import cli, recipe
 from trainer.cli.app import app
+from trainer.errors import OutOfMemory
 from trainer.model.lora import LoRA
 from trainer.model.policy import Policy
 from trainer.train import train

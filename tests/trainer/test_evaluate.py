@@ -91,7 +91,7 @@ def test_by_type():
 
 
 def test_tasks_without_a_type_have_one_row_of_success():
-    made = evaluate.make_table(evaluation([1, 0], task_types=["", ""])).renderables[0]
+    made = evaluate.make_table(evaluation([True, False], task_types=["", ""])).renderables[0]
     assert list(made.columns[0].cells) == ["overall", "valid turns"]
 
 

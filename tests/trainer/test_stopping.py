@@ -13,7 +13,7 @@ import pytest
 
 from trainer.run.checkpoint import Checkpoints
 from trainer.run.checks import RunError
-from trainer.run.stopping import Stopped, interrupted, note_signals, stop_on_interrupt
+from trainer.run.stopping import Stopped, note_signals
 from trainer.train import train
 
 from .conftest import SHORT, figures, quiet, short, weights
@@ -30,29 +30,6 @@ def test_the_first_signal_is_noted_and_the_second_stops(number, capfd):
         os.kill(os.getpid(), number)
     assert raised.value.code == 128 + number
     assert signal.getsignal(number) == before
-
-
-def test_ctrl_c_differs_from_what_a_user_s_code_raises():
-    """In a command it is `Stopped`; in a script each KeyboardInterrupt counts as Ctrl-C."""
-    own, before = KeyboardInterrupt("own"), signal.getsignal(signal.SIGINT)
-    group = BaseExceptionGroup("of trio", [ValueError(), Stopped("stopped", signal.SIGINT)])
-    assert interrupted(own)
-    with stop_on_interrupt():
-        assert not interrupted(own)
-        assert interrupted(group)
-        with pytest.raises(Stopped) as raised:
-            signal.raise_signal(signal.SIGINT)
-        assert interrupted(raised.value)
-        assert raised.value.code == 130
-    assert signal.getsignal(signal.SIGINT) is before
-    with note_signals():
-        assert not interrupted(own)
-    found = []
-    thread = threading.Thread(target=lambda: found.append(interrupted(own)))
-    thread.start()
-    thread.join()
-    assert found == [False]
-    assert not interrupted(SystemExit(1))
 
 
 def test_in_a_thread_signals_keep_their_meaning():
