@@ -14,10 +14,8 @@ import numpy as np
 import torch
 
 import credit
-from trainer.engine import Sampler
-from trainer.engine.factory import make_engine
+from trainer.engine import Decoding, Sampler, make_engine
 from trainer.engine.own import OwnEngine
-from trainer.engine.sampling import Decoding
 from trainer.methods import Method
 from trainer.methods.critic import WithCritic
 from trainer.methods.dpo import WithPreference

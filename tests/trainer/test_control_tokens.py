@@ -19,9 +19,8 @@ from tokenizers import (
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from agent_envs.prompt import IMAGE
-from trainer.engine import Sampler
+from trainer.engine import FORM, Decoding, Sampler
 from trainer.engine.own import OwnEngine
-from trainer.engine.sampling import FORM, Decoding
 from trainer.model.chat import Chat
 from trainer.model.policy import Policy
 from trainer.model.pretrained import POCKETS, resolve

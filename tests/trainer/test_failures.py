@@ -249,7 +249,7 @@ def test_a_call_that_is_cancelled_on_the_way_is_an_error(fails):
     """Not of an environment: of an engine, say. It must not wait for the episode for ever."""
 
     class Cancelling(Script):
-        async def reply(self, row, new_ids, **given):
+        async def reply(self, row, prompt):
             raise asyncio.CancelledError
 
     player = Rollouts(Env("Corridor-v0"), PromptOptions(), "train")

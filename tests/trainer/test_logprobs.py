@@ -149,7 +149,7 @@ def test_tokens_of_images_are_never_sampled(vision_folder):
     picture = Picture(28, 28, bytes(28 * 28 * 3))
     image = ["<|vision_start|>", "<|image_pad|>", "<|vision_end|>"]
     texts = [5, *policy.tokenizer.convert_tokens_to_ids(image), *range(6, 30)]
-    ids = policy.vision.expanded(texts, [picture])
+    ids = policy.vision.expand_marks(texts, [picture])
     at = list(range(len(ids) - 20, len(ids)))
     batch = collate([Row(ids, at, [0] * 20, [0.0] * 20, images=(picture,))])
     logs, entropies = token_logprobs_and_entropies(policy, batch)
@@ -229,7 +229,7 @@ def test_the_model_is_left_as_it_was_found(name):
     for _ in range(2):
         token_logprobs(policy, batch)
         with pytest.raises(ZeroDivisionError):
-            policy.read(batch.ids, batch.keep, fails)
+            policy.apply_head(batch.ids, batch.keep, fails)
     assert "forward" not in vars(policy.model.get_output_embeddings())
     with torch.no_grad():
         assert torch.equal(policy.model(input_ids=batch.ids).logits, before)
@@ -252,10 +252,10 @@ def test_gradients_pass_the_output_of_the_model(name):
 
 
 def test_a_finish_is_found():
-    assert Finish.found(lambda x: x, 330) == Finish()
-    assert Finish.found(lambda x: x / 8, 330) == Finish(scale=pytest.approx(0.125))
-    assert Finish.found(lambda x: 30 * torch.tanh(x / 30), 330) == Finish(1.0, pytest.approx(30))
-    both = Finish.found(lambda x: 30 * torch.tanh(2 * x / 30), 330)
+    assert Finish.detect(lambda x: x, 330) == Finish()
+    assert Finish.detect(lambda x: x / 8, 330) == Finish(scale=pytest.approx(0.125))
+    assert Finish.detect(lambda x: 30 * torch.tanh(x / 30), 330) == Finish(1.0, pytest.approx(30))
+    both = Finish.detect(lambda x: 30 * torch.tanh(2 * x / 30), 330)
     assert both == Finish(pytest.approx(2), pytest.approx(30))
     assert Finish()(torch.tensor([math.pi])).item() == pytest.approx(math.pi)
 

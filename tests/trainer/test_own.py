@@ -14,9 +14,8 @@ import pytest
 from tests.credit.batches import batch
 from trainer import recipe
 from trainer.build import make_method, make_rollouts
-from trainer.engine import Sampler
+from trainer.engine import Decoding, Sampler
 from trainer.engine.own import OwnEngine
-from trainer.engine.sampling import Decoding
 from trainer.learn.sft import demonstrate, require_expert
 from trainer.play import records as episodes
 from trainer.play.actor import Task

@@ -6,8 +6,8 @@ import shutil
 import pytest
 import torch
 
+from trainer.engine import Decoding, Prompt
 from trainer.engine.own import OwnEngine
-from trainer.engine.sampling import Decoding
 from trainer.model.lora import LoRA
 from trainer.model.policy import Policy
 from trainer.model.pretrained import resolve
@@ -81,9 +81,8 @@ def test_gradient_checkpointing_changes_no_gradient(tiny_folder):
 def test_sampling_works_with_gradient_checkpointing(tiny_folder):
     policy = Policy.load(str(tiny_folder), lora=LoRA(rank=2), gradient_checkpointing=True)
     plain = Policy.load(str(tiny_folder))
-    prompts = [[5, 6, 7]]
     one, other = (
-        OwnEngine(p).batch(1, Decoding(temperature=0)).reply([0], prompts, [0])[0]
+        OwnEngine(p).batch(1, Decoding(temperature=0)).reply([0], [Prompt([5, 6, 7])], [0])[0]
         for p in (policy, plain)
     )
     assert one.ids == other.ids
@@ -134,7 +133,7 @@ def test_a_saved_policy_loads_by_its_folder(policy, tmp_path):
     policy.save(tmp_path)
     loaded = Policy.load(str(tmp_path))
     assert torch.equal(logits(loaded), logits(policy))
-    assert loaded.adapted == policy.adapted
+    assert loaded.has_adapter == policy.has_adapter
     assert len(loaded.parameters()) == len(policy.parameters())
 
 

@@ -8,10 +8,7 @@ from threading import Timer
 
 import pytest
 
-from trainer.engine import EngineError, StaleWeights
-from trainer.engine.factory import make_engine
-from trainer.engine.options import EngineOptions
-from trainer.engine.sampling import Decoding
+from trainer.engine import Decoding, EngineError, EngineOptions, Prompt, StaleWeights, make_engine
 from trainer.model.lora import LoRA
 from trainer.model.policy import Policy
 from trainer.recipes import RecipeError
@@ -44,7 +41,7 @@ def talk(made, policy, conversations=6, turns=2):
     async def one(session, row):
         found, new = [], list(policy.chat.opening(f"room {row}"))
         for _ in range(turns):
-            reply = await session.reply(row, new)
+            reply = await session.reply(row, Prompt(new))
             found.append(reply.ids)
             new = list(policy.chat.after(reply.ids, "ok"))
         return found
@@ -185,10 +182,11 @@ def test_no_answer_ends_in_an_error_that_names_the_servers(policy, standin, tmp_
         talk(made, policy)
 
 
-def test_a_server_that_is_too_slow(policy, standin, tmp_path):
-    made = engine(policy, tmp_path, standin, patience=0.0, seconds=1.5)
+def test_a_server_that_is_too_slow(policy, standin, tmp_path, monkeypatch):
+    monkeypatch.setattr("trainer.engine.servers.SECONDS", 1.5)
+    made = engine(policy, tmp_path, standin, patience=0.0)
     standin.delay = 4.0
-    with pytest.raises(EngineError, match=r"timed out.*1\.5 s"):
+    with pytest.raises(EngineError, match=r"timed out after 1\.5 s"):
         talk(made, policy)
 
 

@@ -64,11 +64,11 @@ def test_an_image_has_as_many_tokens_as_pieces(policy):
     ids = policy.chat.opening(f"a {IMAGE} b {IMAGE} c")
     token = policy.vision.token
     assert ids.count(token) == 2
-    full = policy.vision.expanded(ids, [small, large])
+    full = policy.vision.expand_marks(ids, [small, large])
     assert full.count(token) == 4 + 16  # pieces of 28 x 28
     assert [one for one in full if one != token] == [one for one in ids if one != token]
     with pytest.raises(ValueError, match="1 images for 2 occurrences"):
-        policy.vision.expanded(ids, [small])
+        policy.vision.expand_marks(ids, [small])
 
 
 def test_a_text_model_leaves_the_mark_alone(tiny_policy):

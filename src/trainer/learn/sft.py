@@ -15,7 +15,7 @@ from agent_envs.experts import expert as expert_of
 from agent_envs.experts import expert_class
 from agent_envs.imports import told
 from agent_envs.vector import waits
-from trainer.engine.sampling import FORM
+from trainer.engine import FORM
 from trainer.options import STRICT, Count, NonNegative, Positive
 from trainer.play import failures
 from trainer.play.actor import expanded

@@ -37,7 +37,7 @@ FULL = LoRA()
 """No adapters: every weight is trained."""
 
 
-def adapted(model: Any, lora: LoRA, name: str) -> Any:
+def add_adapters(model: Any, lora: LoRA, name: str) -> Any:
     """The model with new adapters, the same at every start; `name` is recorded as its base."""
     from peft import LoraConfig, get_peft_model
 

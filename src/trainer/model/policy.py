@@ -93,12 +93,12 @@ class Policy:
         self.name = name or str(model.config.name_or_path)
         transformer.prepare(model.float(), gradient_checkpointing=gradient_checkpointing)
         self.gradient_checkpointing = gradient_checkpointing
-        self.model = adapters.adapted(model, lora, self.name) if lora.rank else model
+        self.model = adapters.add_adapters(model, lora, self.name) if lora.rank else model
         self.adapter = "default"
         self._reference: dict[str, Tensor] | None = None
         self._packs = False
         self._shrink()
-        self._finish = self._found()
+        self._finish = self._detect_finish()
 
     @classmethod
     def load(
@@ -189,13 +189,13 @@ class Policy:
         return device
 
     @property
-    def adapted(self) -> bool:
+    def has_adapter(self) -> bool:
         """Whether adapters are trained instead of all weights."""
         return hasattr(self.model, "peft_config")
 
     def parameters(self) -> list[nn.Parameter]:
         """The trained parameters."""
-        return list(self._trained().values())
+        return list(self._collect_trained().values())
 
     def twin(self, name: str) -> Self:
         """A copy of this policy that is trained separately.
@@ -204,11 +204,11 @@ class Policy:
         """
         other = copy.copy(self)
         other.forget_reference()
-        if self.adapted:
+        if self.has_adapter:
             adapters.add(self.model, name, like=self.adapter)
             other.adapter = name
-        elif self.sharded:
-            other.model = self._untrained(self.device)
+        elif self.is_sharded:
+            other.model = self._make_untrained(self.device)
             other.shard()
         else:
             other.model = copy.deepcopy(self.model)
@@ -232,11 +232,11 @@ class Policy:
         """Take over the trained weights of the policy that this one is a `replica` of."""
         own = dict(self.model.named_parameters())
         for name, parameter in other.model.named_parameters():
-            if f".{self.adapter}." in name if self.adapted else parameter.requires_grad:
+            if f".{self.adapter}." in name if self.has_adapter else parameter.requires_grad:
                 own[name].copy_(sharding.full(parameter))
 
     @property
-    def sharded(self) -> bool:
+    def is_sharded(self) -> bool:
         """Whether this process has only a part of the weights."""
         return any(map(sharding.is_sharded, self.model.parameters()))
 
@@ -252,17 +252,17 @@ class Policy:
                 f"{self.name!r} is {kind}, which is trained in one process: in several, each "
                 "must run the same layers; start it without torchrun"
             )
-        base = self.model.get_base_model() if self.adapted else self.model
-        whole = self.parameters() if self.adapted else []
-        half = self.dtype == torch.bfloat16 and not self.adapted
+        base = self.model.get_base_model() if self.has_adapter else self.model
+        whole = self.parameters() if self.has_adapter else []
+        half = self.dtype == torch.bfloat16 and not self.has_adapter
         sharding.shard(self.model, transformer.blocks(base), whole, half=half)
         if self._reference is not None:
-            trained = self._trained()
+            trained = self._collect_trained()
             self._reference = {
                 name: sharding.like(kept, trained[name]) for name, kept in self._reference.items()
             }
 
-    def _untrained(self, device: torch.device | str) -> Any:
+    def _make_untrained(self, device: torch.device | str) -> Any:
         """A model of this architecture with other weights."""
         model = transformer.untrained(self.model, device)
         transformer.prepare(model, gradient_checkpointing=self.gradient_checkpointing)
@@ -270,7 +270,7 @@ class Policy:
 
     def weights(self) -> dict[str, Tensor]:
         """A copy of the trained weights; of a sharded policy, this process's part of them."""
-        return {name: p.detach().clone() for name, p in self._trained().items()}
+        return {name: p.detach().clone() for name, p in self._collect_trained().items()}
 
     def set_weights(self, weights: Mapping[str, Tensor]) -> None:
         """Set the trained weights to those of `weights()`, of this policy or its twin.
@@ -278,17 +278,17 @@ class Policy:
         Raises:
             ValueError: The weights belong to another architecture.
         """
-        own = self._trained()
+        own = self._collect_trained()
         if missing := own.keys() - weights.keys():
             raise ValueError(f"these weights are of another architecture: no {sorted(missing)[:3]}")
         sharding.assign(own, weights)
 
-    def merged(self) -> Iterator[tuple[str, Tensor]]:
+    def export_weights(self) -> Iterator[tuple[str, Tensor]]:
         """All weights by their names in a checkpoint of the model, an adapter merged into them.
 
         Whole weights, one at a time; of a sharded policy all processes must take each of them.
         """
-        base = self.model.get_base_model() if self.adapted else self.model
+        base = self.model.get_base_model() if self.has_adapter else self.model
         for name, parameter in base.named_parameters():
             if ".lora_" in name:
                 continue
@@ -302,7 +302,7 @@ class Policy:
     @contextmanager
     def active(self) -> Iterator[None]:
         """Context in which the model uses this policy's adapter, if it has one."""
-        before = self.model.active_adapter if self.adapted else self.adapter
+        before = self.model.active_adapter if self.has_adapter else self.adapter
         if before == self.adapter:
             yield
             return
@@ -335,7 +335,7 @@ class Policy:
         never = self._never(logits.device)
         return logits if never is None else logits.index_fill(1, never, NEVER)
 
-    def read(
+    def apply_head(
         self, ids: Tensor, keep: Tensor, value: Callable[[Tensor, Head], Tensor], **context: Any
     ) -> Tensor:
         """Read the last hidden states at the kept positions: [B, L] int, [B, L] bool -> `value`.
@@ -361,7 +361,7 @@ class Policy:
 
     def states(self, ids: Tensor, keep: Tensor, **context: Any) -> Tensor:
         """Last hidden states at the kept positions, the input of the head: -> [P, D] float32."""
-        return self.read(ids, keep, lambda states, _: states, **context)
+        return self.apply_head(ids, keep, lambda states, _: states, **context)
 
     def _run(
         self, ids: Tensor, head: Callable[[Tensor], Tensor], context: dict[str, Any]
@@ -377,7 +377,7 @@ class Policy:
         """Tokens that stand for images, which are never sampled."""
         return torch.tensor(self.vision.marks, device=device) if self.vision else None
 
-    def _found(self) -> Finish | None:
+    def _detect_finish(self) -> Finish | None:
         """What the model does to the logits of its output layer, None if that is not known."""
         token = torch.zeros(1, 1, dtype=torch.long, device=self.device)
 
@@ -385,21 +385,21 @@ class Policy:
             with torch.no_grad():
                 return self._run(token, lambda _: logits.to(token.device), {})[1]
 
-        return Finish.found(finish, self.vocabulary)
+        return Finish.detect(finish, self.vocabulary)
 
     @property
     def vocabulary(self) -> int:
         """Number of logits of a token, V."""
         return int(self.model.config.get_text_config().vocab_size)
 
-    def context(self, batch: Batch) -> dict[str, Tensor]:
+    def prepare_inputs(self, batch: Batch) -> dict[str, Tensor]:
         """Model inputs for a batch beside its tokens: images, and positions of packed rows.
 
         Raises:
             ValueError: The rows are packed, but the model cannot keep them apart.
         """
         if batch.positions is None:
-            return self.seen(batch.ids, batch.images)
+            return self.encode_images(batch.ids, batch.images)
         if not self._packs:
             if self.vision:
                 raise ValueError("update.packed is for text-only models; set update.packed=false")
@@ -409,9 +409,9 @@ class Policy:
             self._packs = True
         return {"position_ids": batch.positions}
 
-    def seen(self, ids: Tensor, images: Sequence[Picture]) -> dict[str, Tensor]:
+    def encode_images(self, ids: Tensor, images: Sequence[Picture]) -> dict[str, Tensor]:
         """Model inputs for the images of whole rows [B, L], in row order."""
-        return self.vision.context(ids, images) if self.vision else {}
+        return self.vision.encode(ids, images) if self.vision else {}
 
     def keep_reference(self) -> None:
         """Make the current policy the reference of the KL term.
@@ -433,19 +433,19 @@ class Policy:
         Raises:
             RuntimeError: All weights are trained and `keep_reference` was never called.
         """
-        if self._reference is None and not self.adapted:
+        if self._reference is None and not self.has_adapter:
             raise RuntimeError("there is no reference; call keep_reference before the first update")
         if self._reference is None:
             with self.model.disable_adapter():
                 yield
             return
-        with sharding.exchanged(self._trained(), self._reference):
+        with sharding.exchanged(self._collect_trained(), self._reference):
             yield
 
-    def _trained(self) -> dict[str, nn.Parameter]:
+    def _collect_trained(self) -> dict[str, nn.Parameter]:
         """Trained parameters by name; names of adapter weights omit the name of the adapter."""
         named = dict(self.model.named_parameters())
-        if not self.adapted:
+        if not self.has_adapter:
             return {name: p for name, p in named.items() if p.requires_grad}
         mine = f".{self.adapter}."
         return {name.replace(mine, "."): p for name, p in named.items() if mine in name}
@@ -458,7 +458,7 @@ class Policy:
         """
         whole = (
             sharding.gathered(self.model.named_parameters())
-            if self.sharded and not self.adapted
+            if self.is_sharded and not self.has_adapter
             else {}
         )
         reference = sharding.gathered((self._reference or {}).items())
@@ -471,9 +471,9 @@ class Policy:
         # no embedding has an adapter; to find that out, peft would request the base from the hub
         one = {"save_embedding_layers": False, "selected_adapters": [self.adapter]}
         if whole:
-            self._untrained("meta").save_pretrained(folder, state_dict=whole)
+            self._make_untrained("meta").save_pretrained(folder, state_dict=whole)
         else:
-            self.model.save_pretrained(folder, **one if self.adapted else {})
+            self.model.save_pretrained(folder, **one if self.has_adapter else {})
         self.tokenizer.save_pretrained(folder)
         if self.vision:
             self.vision.processor.save_pretrained(folder)
@@ -487,7 +487,7 @@ class Policy:
             FileNotFoundError: The folder has no weights.
             ValueError: The weights are damaged, or belong to another architecture.
         """
-        if self.adapted:
+        if self.has_adapter:
             state = read_tensors(folder / "adapter_model.safetensors")
             missing, unexpected = adapters.restore(self.model, state)
         else:

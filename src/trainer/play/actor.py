@@ -221,7 +221,7 @@ def expanded(policy: Policy, ids: Sequence[int], images: Sequence[Picture]) -> l
         ValueError: There are images, and the policy is text-only.
     """
     if policy.vision is not None:
-        return policy.vision.expanded(ids, images)
+        return policy.vision.expand_marks(ids, images)
     if images:
         raise ValueError(
             "the environment shows images, but this model reads only text; use a vision-language "

@@ -21,9 +21,8 @@ from agent_envs.imports import told
 from agent_envs.parse import action_in
 from agent_envs.spaces import ACTION_LENGTH
 from agent_envs.vector import at_once, in_thread, waits
-from trainer.engine import UNBEGUN, Begun, conversation_seeds
-from trainer.engine.gather import run
-from trainer.engine.sampling import FORM
+from trainer.engine import FORM, UNBEGUN, Begun, Prompt, conversation_seeds
+from trainer.engine.own import run
 from trainer.play import failures
 from trainer.play.actor import Actor, Past, Task
 from trainer.play.environments import form_of, graded, make_env
@@ -360,13 +359,8 @@ class _Wave:
                 return self._left(row, actor.failure(error))
             if not self._fits(actor, self.session.room(row) - len(past.ids), size):
                 break
-            reply = await self.session.reply(
-                row,
-                [*past.ids, *actor.prompt],
-                images=[*past.images, *actor.played.images],
-                admissible=actions if constrained else None,
-                begun=begun,
-            )
+            ids, images = [*past.ids, *actor.prompt], [*past.images, *actor.played.images]
+            reply = await self.session.reply(row, Prompt(ids, images, actions, begun))
             past, begun = _NOTHING, UNBEGUN
             if self.listening is not None:
                 await self.listening.ask(row, (actor.env, reply.text))
