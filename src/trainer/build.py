@@ -25,8 +25,7 @@ from trainer.methods.judge import WithJudge
 from trainer.methods.own import OwnEstimator, find_method, make_estimator
 from trainer.methods.stapo import WithSTAPO
 from trainer.methods.turnrd import WithTurnRD
-from trainer.model.lora import FULL
-from trainer.model.policy import Policy
+from trainer.model.policy import FULL, Policy
 from trainer.play import failures
 from trainer.play.actor import Task
 from trainer.play.partner import PolicyPartner

@@ -23,9 +23,7 @@ from transformers import (
 from trainer.learn.batch import Batch, Row, collate
 from trainer.learn.update import token_logprobs, token_logprobs_and_entropies, token_scores
 from trainer.model import logprobs
-from trainer.model.logprobs import Finish
-from trainer.model.lora import LoRA
-from trainer.model.policy import Policy
+from trainer.model.policy import LoRA, Policy
 from trainer.model.vision import Picture
 
 from .conftest import tiny_llama, tiny_model, tiny_tokenizer
@@ -249,15 +247,6 @@ def test_gradients_pass_the_output_of_the_model(name):
     with policy.training():
         token_logprobs(policy, batch).sum().backward()
     assert seen[-2:] == ["output", "weight"]
-
-
-def test_a_finish_is_found():
-    assert Finish.detect(lambda x: x, 330) == Finish()
-    assert Finish.detect(lambda x: x / 8, 330) == Finish(scale=pytest.approx(0.125))
-    assert Finish.detect(lambda x: 30 * torch.tanh(x / 30), 330) == Finish(1.0, pytest.approx(30))
-    both = Finish.detect(lambda x: 30 * torch.tanh(2 * x / 30), 330)
-    assert both == Finish(pytest.approx(2), pytest.approx(30))
-    assert Finish()(torch.tensor([math.pi])).item() == pytest.approx(math.pi)
 
 
 @pytest.mark.parametrize("odd", [

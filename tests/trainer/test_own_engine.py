@@ -54,7 +54,7 @@ def logits_of(ids):
 
 def assert_recorded(history, reply):
     """Log-probabilities and entropies of a reply after `history` are those of one encoding."""
-    scores = logits_of(history + reply.ids)[len(history) - 1 : -1]
+    scores = logits_of(history + reply.ids)[len(history) - 1 : -1].clone()
     for row, allowed in zip(scores, reply.allowed or (), strict=False):
         rest = torch.ones(len(row), dtype=torch.bool)
         rest[allowed] = False

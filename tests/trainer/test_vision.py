@@ -11,7 +11,6 @@ from trainer import recipe
 from trainer.build import make_rollouts
 from trainer.learn.batch import collate, make_rows, prompts
 from trainer.learn.update import recomputed, token_logprobs
-from trainer.model.lora import LoRA
 from trainer.model.policy import Policy
 from trainer.model.vision import Picture
 from trainer.play import records as episodes
@@ -69,11 +68,6 @@ def test_an_image_has_as_many_tokens_as_pieces(policy):
     assert [one for one in full if one != token] == [one for one in ids if one != token]
     with pytest.raises(ValueError, match="1 images for 2 occurrences"):
         policy.vision.expand_marks(ids, [small])
-
-
-def test_a_text_model_leaves_the_mark_alone(tiny_policy):
-    chat = tiny_policy.chat
-    assert IMAGE in chat.tokenizer.decode(list(chat.opening(f"see {IMAGE}")))
 
 
 @pytest.mark.parametrize("context", ["history", "turn"])
@@ -171,15 +165,6 @@ def test_methods_train_what_sees(vision_folder, tmp_path, options):
     lines = figures(tmp_path)
     assert lines[-1]["logprob_gap"] < 1e-3
     assert all(np.isfinite(v) for line in lines for v in line.values() if isinstance(v, float))
-
-
-def test_adapters_see_too(vision_folder):
-    policy = Policy.load(str(vision_folder), lora=LoRA(rank=2, targets=("q_proj", "v_proj")))
-    (episode, *_) = played(policy)
-    rows = make_rows([episode])
-    np.testing.assert_allclose(
-        recomputed(policy, rows, tokens=4096)[0], rows[0].logprobs, atol=2e-4
-    )
 
 
 def test_a_reply_that_writes_the_mark_of_an_image_breaks_nothing(policy):

@@ -11,8 +11,7 @@ from transformers import AutoTokenizer
 from trainer import recipe
 from trainer.engine import Decoding, EngineError, EngineOptions, Prompt, StaleWeights, make_engine
 from trainer.engine.worker import WORKER
-from trainer.model.lora import LoRA
-from trainer.model.policy import Policy
+from trainer.model.policy import LoRA, Policy
 from trainer.model.pretrained import resolve
 from trainer.train import train
 

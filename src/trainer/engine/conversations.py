@@ -469,12 +469,6 @@ class RaggedCache(Cache):
                 layer[i][:, :, :width] = old[: len(self.lengths)]
                 layer[i][:, :, width:] = 0
 
-    def get_seq_length(self, layer_idx: int = 0) -> int:
+    def get_seq_length(self, layer_idx: int = 0) -> int:  # noqa: ARG002
         """Columns that rows attend to."""
-        del layer_idx
         return self._width
-
-    def get_mask_sizes(self, query_length: int, layer_idx: int = 0) -> tuple[int, int]:
-        """Columns that rows attend to, and the first of them."""
-        del query_length, layer_idx
-        return self._width, 0

@@ -98,12 +98,21 @@ class Servers:
             EngineError: A server refuses the request, or none answers.
         """
         body = {"model": self._model, "prompt": ids, "return_token_ids": True, **options}
-        call = self._complete(conversation, body)
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(call, self._loop))
+        call = asyncio.run_coroutine_threadsafe(self._complete(conversation, body), self._loop)
+        answer = await asyncio.wrap_future(call)
+        try:
+            (choice,) = answer["choices"]
+            drawn, logprobs = choice["token_ids"], choice["logprobs"]["token_logprobs"]
+            pairs = list(zip(drawn, logprobs, strict=True))
+            return [token for token, _ in pairs], [logprob for _, logprob in pairs]
+        except (KeyError, TypeError, ValueError) as error:
+            raise EngineError(
+                f"a server gave no tokens with log-probabilities ({error!r}): "
+                f"{json.dumps(answer)[:300]}; vLLM 0.32 does"
+            ) from error
 
-    async def _complete(
-        self, conversation: int, body: dict[str, Any]
-    ) -> tuple[list[int], list[float]]:
+    async def _complete(self, conversation: int, body: dict[str, Any]) -> dict[str, Any]:
+        """The answer to a request, of the conversation's server or the next ones."""
         end = time.monotonic() + self._patience
         for tried in count():
             url = self._urls[(conversation + tried) % len(self._urls)]
@@ -111,7 +120,7 @@ class Servers:
                 await self._has_newest(url)
                 answer = await self._request("POST", url, "/v1/completions", body)
                 if await self._has_newest(url):  # and so had them all the time
-                    return _read_completion(url, answer)
+                    return answer
             except _NoAnswer as error:
                 self._checked.pop(url, None)
                 if time.monotonic() > end:
@@ -208,17 +217,3 @@ class Servers:
 
 class _NoAnswer(Exception):
     """A server gave no answer; another try may succeed."""
-
-
-def _read_completion(url: str, answer: dict[str, Any]) -> tuple[list[int], list[float]]:
-    """Tokens and log-probabilities in an answer of `/v1/completions`."""
-    try:
-        (choice,) = answer["choices"]
-        ids, logprobs = choice["token_ids"], choice["logprobs"]["token_logprobs"]
-        pairs = list(zip(ids, logprobs, strict=True))
-        return [token for token, _ in pairs], [logprob for _, logprob in pairs]
-    except (KeyError, TypeError, ValueError) as error:
-        raise EngineError(
-            f"{url} gave no tokens with log-probabilities ({error!r}): {json.dumps(answer)[:300]}; "
-            "vLLM 0.32 does"
-        ) from error

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import Counter, defaultdict
 from concurrent.futures import Future
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from itertools import count
 from queue import SimpleQueue
 from tempfile import TemporaryDirectory
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -51,27 +53,6 @@ _TOKENS = 1 << 16  # of the canary's one batch
 _NOISE, _LEAST = 0.5, 0.05  # of the weights' deviation, in the proof that the servers follow
 
 
-class Backend(Protocol):
-    """Where vLLM runs.
-
-    Attributes:
-        limit: Most tokens of prompt and reply.
-    """
-
-    limit: int
-
-    async def answer(
-        self, conversation: int, ids: list[int], options: dict[str, Any]
-    ) -> tuple[list[int], list[float]]:
-        """Tokens and log-probabilities of the reply to a prompt, by sampling options of vLLM."""
-
-    def take(self, policy: Policy, version: int) -> None:
-        """Take over the weights of the policy."""
-
-    def close(self) -> None:
-        """Free everything."""
-
-
 class VLLMEngine:
     """Samples by vLLM.
 
@@ -94,7 +75,7 @@ class VLLMEngine:
             raise ValueError('images need engine.name="own": vLLM is given tokens only')
         self.policy, self.options, self.version = policy, options, version
         self._tolerance = options.tolerance or (1e-3 if policy.dtype == torch.float32 else 0.1)
-        self._backend: Backend = (
+        self._backend = (
             Servers(options, folder / "weights") if options.urls else InProcess(policy, options)
         )
         with ExitStack() as failing:
@@ -106,9 +87,8 @@ class VLLMEngine:
 
     def open(self, seeds: Sequence[int], decoding: Decoding, *, fresh: bool = False) -> VLLMSession:
         """Start a conversation for each seed; see `trainer.engine.Engine.open`."""
-        return VLLMSession(
-            self._backend, self.policy.chat, self.version, seeds, decoding, fresh=fresh
-        )
+        chat, version = self.policy.chat, self.version
+        return VLLMSession(self._backend, chat, version, seeds, decoding, fresh)
 
     def sync(self, policy: Policy, version: int) -> None:
         """Take over the weights of the policy; the canary must agree with it.
@@ -154,13 +134,8 @@ class VLLMEngine:
 
         replies = parallel.first(lambda: run(sample()))
         rows = [
-            Row(
-                ids=[*ids, *reply.ids],
-                at=list(range(len(ids), len(ids) + len(reply.ids))),
-                turn=[0] * len(reply.ids),
-                logprobs=reply.logprobs,
-            )
-            for ids, reply in zip(prompts, replies, strict=True)
+            Row([*ids, *r.ids], list(range(8, 8 + len(r.ids))), [0] * len(r.ids), r.logprobs)
+            for ids, r in zip(prompts, replies, strict=True)
         ]
         own = recomputed(self.policy, rows, tokens=_TOKENS, temperature=_CANARY.temperature)
         gaps = [np.subtract(mine, row.logprobs) for row, mine in zip(rows, own, strict=True)]
@@ -170,23 +145,23 @@ class VLLMEngine:
         """Send disturbed weights first: a server may have the policy's own from the start."""
         rng = torch.Generator().manual_seed(0)
         weights = self.policy.weights()
-        # those of an adapter may all be 0
-        deviations = {n: max(_NOISE * float(w.std(correction=0)), _LEAST)
-                      for n, w in weights.items()}  # fmt: skip
-        self.policy.set_weights({
-            name: w + deviations[name] * torch.randn(w.shape, generator=rng).to(w)
-            for name, w in weights.items()
-        })  # fmt: skip
+        disturbed = {}
+        for name, weight in weights.items():
+            deviation = max(_NOISE * float(weight.std(correction=0)), _LEAST)  # 0 of an adapter
+            noise = torch.randn(weight.shape, generator=rng).to(weight)
+            disturbed[name] = weight + deviation * noise
+        self.policy.set_weights(disturbed)
         try:
             self.sync(self.policy, self.version)
         finally:
             self.policy.set_weights(weights)
 
 
+@dataclass(frozen=True)
 class VLLMSession:
     """Conversations that are drawn each at its own pace.
 
-    Args:
+    Attributes:
         backend: Where vLLM runs.
         chat: Chat of the policy.
         version: Version of the weights that vLLM has.
@@ -194,59 +169,56 @@ class VLLMSession:
         decoding: How replies are drawn.
         fresh: Whether each reply begins a new conversation.
         first: Number of the first conversation, where others are held at the same time.
+        turns: Number of the next turn, by conversation.
+        ids: Tokens of each conversation.
 
     Raises:
         ValueError: Constrained decoding.
     """
 
-    def __init__(
-        self,
-        backend: Backend,
-        chat: Chat,
-        version: int,
-        seeds: Sequence[int],
-        decoding: Decoding,
-        *,
-        fresh: bool,
-        first: int = 0,
-    ) -> None:
-        if decoding.decode != "free":
+    backend: Servers | InProcess
+    chat: Chat
+    version: int
+    seeds: Sequence[int]
+    decoding: Decoding
+    fresh: bool = False
+    first: int = 0
+    turns: Counter[int] = field(default_factory=Counter)
+    ids: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+
+    def __post_init__(self) -> None:
+        if self.decoding.decode != "free":
             raise ValueError(
-                f'decode={decoding.decode!r} needs engine.name="own": vLLM would cut a choice into '
-                "other tokens than training computes"
+                f'decode={self.decoding.decode!r} needs engine.name="own": vLLM would cut a choice '
+                "into other tokens than training computes"
             )
-        self.backend, self.seeds, self.fresh = backend, seeds, fresh
-        self._chat, self._version, self._first = chat, version, first
-        self._turns = [0] * len(seeds)
-        self._ids: list[list[int]] = [[] for _ in seeds]
-        self._options = {
-            "temperature": decoding.temperature,
-            "max_tokens": decoding.max_reply_tokens,
-            "stop_token_ids": list(chat.ends),
-            "ignore_eos": True,  # only the ends of the chat template end a turn
-            "logprobs": 0,  # of the drawn token itself
-        }
 
     def room(self, row: int) -> int:
         """Tokens that still fit into vLLM's longest sequence after conversation `row`."""
-        return self.backend.limit - (0 if self.fresh else len(self._ids[row]))
+        return self.backend.limit - len(self.ids[row])
 
     async def reply(self, row: int, prompt: Prompt) -> Reply:
         """The next reply of conversation `row`; see `trainer.engine.Session.reply`."""
-        ids = [*self._ids[row], *prompt.ids]
+        ids = [*self.ids[row], *prompt.ids]
         check_length(len(ids) + 1, self.backend.limit)
-        seed = np.random.SeedSequence([self.seeds[row], self._turns[row]]).generate_state(1)[0]
-        reply_ids, logprobs = await self.backend.answer(
-            self._first + row, ids, {**self._options, "seed": int(seed)}
-        )
-        self._turns[row] += 1
+        seed = np.random.SeedSequence([self.seeds[row], self.turns[row]]).generate_state(1)[0]
+        options = {
+            "temperature": self.decoding.temperature,
+            "max_tokens": self.decoding.max_reply_tokens,
+            "seed": int(seed),
+            "stop_token_ids": list(self.chat.ends),
+            "ignore_eos": True,  # only the ends of the chat template end a turn
+            "logprobs": 0,  # of the drawn token itself
+        }
+        drawn, logprobs = await self.backend.answer(self.first + row, ids, options)
+        self.turns[row] += 1
         if not self.fresh:
-            self._ids[row] = [*ids, *reply_ids]
-        return Reply(reply_ids, logprobs, [], self._chat.text(reply_ids), version=self._version)
+            self.ids[row] = [*ids, *drawn]
+        return Reply(drawn, logprobs, [], self.chat.text(drawn), version=self.version)
 
     def leave(self, row: int) -> None:
         """End conversation `row`."""
-        self._ids[row] = []
+        self.ids.pop(row, None)
 
 
 class InProcess:

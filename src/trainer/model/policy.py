@@ -9,6 +9,9 @@ bfloat16 numbers. Left out: quantised training.
 from __future__ import annotations
 
 import copy
+import functools
+import inspect
+import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -16,14 +19,11 @@ import torch
 from pydantic.dataclasses import dataclass
 from torch import nn
 
-from trainer.model import lora as adapters
-from trainer.model import packing, pretrained, transformer
+from trainer.model import pretrained
 from trainer.model.chat import Chat
 from trainer.model.logprobs import NEVER, Finish, Head
-from trainer.model.lora import FULL, LoRA
-from trainer.model.pretrained import read_tensors
 from trainer.model.vision import Vision
-from trainer.options import STRICT
+from trainer.options import STRICT, Count, Positive
 from trainer.scale import parallel, sharding
 
 if TYPE_CHECKING:
@@ -38,6 +38,28 @@ if TYPE_CHECKING:
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 REFERENCE = "reference.safetensors"
+_PACKED_ROUNDING = {torch.float32: 1e-3, torch.bfloat16: 0.05}
+"""Difference of packed from single rows that rounding explains, by the dtype of the products."""
+_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
+
+
+@dataclass(frozen=True, config=STRICT)
+class LoRA:
+    """Low-rank adapters.
+
+    Attributes:
+        rank: Rank of each adapter; 0 for no adapters, i.e. all weights are trained.
+        alpha: Scale; the adapter's output is multiplied by alpha / rank.
+        targets: "all-linear", or the names of the modules that get an adapter.
+    """
+
+    rank: Count = 0
+    alpha: Positive = 32
+    targets: str | tuple[str, ...] = "all-linear"
+
+
+FULL = LoRA()
+"""No adapters: every weight is trained."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -84,16 +106,15 @@ class Policy:
         name: str = "",
         images: Any = None,
     ) -> None:
-        if dtype not in DTYPES:
-            raise ValueError(f"dtype is one of {', '.join(DTYPES)}, got {dtype!r}")
         self.dtype = DTYPES[dtype]
         self.vision = None if images is None else Vision(images, tokenizer, model)
         self.chat = Chat(tokenizer, self.vision.mark if self.vision else "")
         self.tokenizer = tokenizer
         self.name = name or str(model.config.name_or_path)
-        transformer.prepare(model.float(), gradient_checkpointing=gradient_checkpointing)
         self.gradient_checkpointing = gradient_checkpointing
-        self.model = adapters.add_adapters(model, lora, self.name) if lora.rank else model
+        self.model = self._prepare(model.float())
+        if lora.rank:
+            self._add_adapters(lora)
         self.adapter = "default"
         self._reference: dict[str, Tensor] | None = None
         self._packs = False
@@ -121,20 +142,48 @@ class Policy:
             ValueError: The dtype is unknown, the device is not available, or the tokenizer has no
                 usable chat template.
         """
-        found = pretrained.load(name, device)
+        model, tokenizer, images, adapter = pretrained.load(name, device)
         policy = cls(
-            found.model,
-            found.tokenizer,
-            lora=FULL if found.adapter else lora,
+            model,
+            tokenizer,
+            lora=FULL if adapter else lora,
             dtype=dtype,
             gradient_checkpointing=gradient_checkpointing,
             name=name,
-            images=found.images,
+            images=images,
         )
-        if found.adapter:
-            policy.model = adapters.with_saved(found.model, found.adapter)
+        if adapter:
+            from peft import PeftModel
+
+            with _without_peft_warning():
+                policy.model = PeftModel.from_pretrained(model, adapter, is_trainable=True)
             policy._shrink()
         return policy
+
+    def _prepare(self, model: Any) -> Any:
+        """The model without dropout, and with gradient checkpointing where it is wanted."""
+        for module in model.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = 0.0
+            elif isinstance(getattr(module, "attention_dropout", None), float):
+                module.attention_dropout = 0.0
+        if self.gradient_checkpointing:
+            enable = getattr(model, "activation_checkpointing_enable", None)  # its name since 5.23
+            (enable or model.gradient_checkpointing_enable)({"use_reentrant": False})
+        return model.eval()
+
+    def _add_adapters(self, lora: LoRA) -> None:
+        """Add new adapters, the same at every start whatever the random state."""
+        from peft import LoraConfig, get_peft_model
+
+        targets = lora.targets if isinstance(lora.targets, str) else list(lora.targets)
+        config = LoraConfig(
+            r=lora.rank, lora_alpha=lora.alpha, target_modules=targets, task_type="CAUSAL_LM"
+        )
+        self.model.name_or_path = self.name  # recorded as base; the same on every machine
+        with _without_peft_warning(), torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            self.model = get_peft_model(self.model, config)
 
     def freeze(self) -> Self:
         """Stop training the policy, and store its matrices in `dtype`.
@@ -168,7 +217,9 @@ class Policy:
 
     def matrices(self) -> list[nn.Linear]:
         """The linear layers whose products are in `dtype`: all but the output layer."""
-        return transformer.matrices(self.model)
+        head = set(self.model.get_output_embeddings().modules())  # several if it has an adapter
+        modules = (m for m in self.model.modules() if isinstance(m, nn.Linear))
+        return [module for module in modules if module not in head]
 
     @contextmanager
     def computing(self) -> Iterator[None]:
@@ -205,7 +256,8 @@ class Policy:
         other = copy.copy(self)
         other.forget_reference()
         if self.has_adapter:
-            adapters.add(self.model, name, like=self.adapter)
+            with _without_peft_warning(), torch.random.fork_rng(devices=[]):
+                self.model.add_adapter(name, copy.deepcopy(self.model.peft_config[self.adapter]))
             other.adapter = name
         elif self.is_sharded:
             other.model = self._make_untrained(self.device)
@@ -246,16 +298,17 @@ class Policy:
         Raises:
             ValueError: It is a vision-language model or a mixture of experts.
         """
-        if self.vision or transformer.has_experts(self.model):
+        config = self.model.config.get_text_config()
+        if self.vision or any(getattr(config, name, None) for name in _EXPERTS):
             kind = "a vision-language model" if self.vision else "a mixture of experts"
             raise ValueError(
                 f"{self.name!r} is {kind}, which is trained in one process: in several, each "
                 "must run the same layers; start it without torchrun"
             )
-        base = self.model.get_base_model() if self.has_adapter else self.model
+        blocks = set(self._base._no_split_modules or ())  # noqa: SLF001 - its only public place
         whole = self.parameters() if self.has_adapter else []
         half = self.dtype == torch.bfloat16 and not self.has_adapter
-        sharding.shard(self.model, transformer.blocks(base), whole, half=half)
+        sharding.shard(self.model, blocks, whole, half=half)
         if self._reference is not None:
             trained = self._collect_trained()
             self._reference = {
@@ -263,38 +316,39 @@ class Policy:
             }
 
     def _make_untrained(self, device: torch.device | str) -> Any:
-        """A model of this architecture with other weights."""
-        model = transformer.untrained(self.model, device)
-        transformer.prepare(model, gradient_checkpointing=self.gradient_checkpointing)
-        return model
+        """A model of this architecture with other weights, in float32."""
+        from torch.distributed.fsdp import FSDPModule
+
+        kind: Any = next(c for c in type(self.model).__mro__ if not issubclass(c, FSDPModule))
+        with torch.random.fork_rng(devices=[]), torch.device(device):
+            model = kind(self.model.config).float()
+        model.tie_weights()
+        return self._prepare(model)
+
+    @property
+    def _base(self) -> Any:
+        """The model without its adapters."""
+        return self.model.get_base_model() if self.has_adapter else self.model
 
     def weights(self) -> dict[str, Tensor]:
         """A copy of the trained weights; of a sharded policy, this process's part of them."""
         return {name: p.detach().clone() for name, p in self._collect_trained().items()}
 
     def set_weights(self, weights: Mapping[str, Tensor]) -> None:
-        """Set the trained weights to those of `weights()`, of this policy or its twin.
-
-        Raises:
-            ValueError: The weights belong to another architecture.
-        """
-        own = self._collect_trained()
-        if missing := own.keys() - weights.keys():
-            raise ValueError(f"these weights are of another architecture: no {sorted(missing)[:3]}")
-        sharding.assign(own, weights)
+        """Set the trained weights to those of `weights()`, of this policy or its twin."""
+        sharding.assign(self._collect_trained(), weights)
 
     def export_weights(self) -> Iterator[tuple[str, Tensor]]:
         """All weights by their names in a checkpoint of the model, an adapter merged into them.
 
         Whole weights, one at a time; of a sharded policy all processes must take each of them.
         """
-        base = self.model.get_base_model() if self.has_adapter else self.model
-        for name, parameter in base.named_parameters():
+        for name, parameter in self._base.named_parameters():
             if ".lora_" in name:
                 continue
             weight = sharding.full(parameter.detach())
             if name.endswith(".base_layer.weight"):
-                layer: Any = base.get_submodule(name.removesuffix(".base_layer.weight"))
+                layer: Any = self._base.get_submodule(name.removesuffix(".base_layer.weight"))
                 if self.adapter in layer.lora_A:
                     weight = weight + layer.get_delta_weight(self.adapter).detach()
             yield name.replace(".base_layer.", "."), weight
@@ -368,10 +422,27 @@ class Policy:
     ) -> tuple[Tensor, Tensor]:
         """Run the model with another function in the place of its output layer.
 
-        Returns the result of `head`, and what the model made of it.
+        `context` has the model's other arguments, under the names of today's transformers. Returns
+        the result of `head`, and what the model made of it.
         """
-        with self.active(), self.computing():
-            return transformer.run(self.model, ids, head, context)
+        if "cache" in context and not _has_cache(type(self._base).forward):
+            context = context | {"past_key_values": context["cache"]}  # its name before 5.24
+            del context["cache"]
+        results: list[Tensor] = []
+
+        def forward(hidden: Tensor) -> Tensor:
+            with torch.autocast(hidden.device.type, enabled=False):
+                results.append(head(hidden))
+            return results[0]
+
+        layer = self.model.get_output_embeddings()
+        layer.forward = forward
+        try:
+            with self.active(), self.computing():
+                out: Tensor = self.model(input_ids=ids, **{"use_cache": False} | context).logits
+        finally:
+            del layer.forward
+        return results[0], out
 
     def _never(self, device: torch.device) -> Tensor | None:
         """Tokens that stand for images, which are never sampled."""
@@ -403,11 +474,30 @@ class Policy:
         if not self._packs:
             if self.vision:
                 raise ValueError("update.packed is for text-only models; set update.packed=false")
-            packing.check(
-                self.states, vocabulary=self.vocabulary, device=self.device, dtype=self.dtype
-            )
+            gap, leaks = self._compare_packed()
+            if leaks or gap > _PACKED_ROUNDING[self.dtype]:
+                raise ValueError(
+                    f"this model does not keep packed rows apart (states differ by {gap:.1%}"
+                    f"{', and by the row before' if leaks else ''}); set update.packed=false"
+                )
             self._packs = True
         return {"position_ids": batch.positions}
+
+    @torch.no_grad()
+    def _compare_packed(self) -> tuple[float, bool]:
+        """How far states of packed rows are from those alone, and whether rows see each other."""
+        lengths = (24, 16, 8)
+        ids = torch.arange(1, 1 + sum(lengths), device=self.device)[None] % self.vocabulary
+        places = torch.cat([torch.arange(n, device=self.device) for n in lengths])[None]
+        everywhere = torch.ones_like(ids).bool()
+        packed = self.states(ids, everywhere, position_ids=places)
+        other = ids.clone()
+        other[0, : lengths[0]] = ids[0, : lengths[0]].flip(0)
+        changed = self.states(other, everywhere, position_ids=places)[lengths[0] :]
+        rows = torch.split(ids, lengths, dim=1)
+        alone = torch.cat([self.states(row, torch.ones_like(row).bool()) for row in rows])
+        leak = (packed[lengths[0] :] - changed).abs().max() > 1e-5 * alone.abs().max()
+        return ((packed - alone).norm() / alone.norm()).item(), bool(leak)
 
     def encode_images(self, ids: Tensor, images: Sequence[Picture]) -> dict[str, Tensor]:
         """Model inputs for the images of whole rows [B, L], in row order."""
@@ -429,12 +519,7 @@ class Policy:
         """Context in which the policy is its reference.
 
         That is the policy at `keep_reference`, else the model without its adapter.
-
-        Raises:
-            RuntimeError: All weights are trained and `keep_reference` was never called.
         """
-        if self._reference is None and not self.has_adapter:
-            raise RuntimeError("there is no reference; call keep_reference before the first update")
         if self._reference is None:
             with self.model.disable_adapter():
                 yield
@@ -487,18 +572,53 @@ class Policy:
             FileNotFoundError: The folder has no weights.
             ValueError: The weights are damaged, or belong to another architecture.
         """
+        loaded: Any
         if self.has_adapter:
-            state = read_tensors(folder / "adapter_model.safetensors")
-            missing, unexpected = adapters.restore(self.model, state)
+            from peft import set_peft_model_state_dict
+
+            state = _read_tensors(folder / "adapter_model.safetensors")
+            loaded = set_peft_model_state_dict(self.model, state)
+            missing = [name for name in loaded.missing_keys if "lora_" in name]
         else:
-            state = read_tensors(folder / "model.safetensors")
-            missing, unexpected = transformer.restore(self.model, state)
-        if missing or unexpected:
+            state = _read_tensors(folder / "model.safetensors")
+            loaded = self.model.load_state_dict(state, strict=False)
+            missing = sorted({*loaded.missing_keys} - {*self.model.all_tied_weights_keys})
+        if missing or loaded.unexpected_keys:
             raise ValueError(
                 f"{folder} holds another architecture than this policy: "
-                f"missing {missing[:3]}, unexpected {unexpected[:3]}"
+                f"missing {missing[:3]}, unexpected {loaded.unexpected_keys[:3]}"
             )
-        kept = folder / REFERENCE
+        reference = folder / REFERENCE
         self._reference = None
-        if kept.is_file():
-            self._reference = {k: t.to(self.device) for k, t in read_tensors(kept).items()}
+        if reference.is_file():
+            self._reference = {k: t.to(self.device) for k, t in _read_tensors(reference).items()}
+
+
+def _read_tensors(file: Path) -> dict[str, Tensor]:
+    """Tensors of a safetensors file.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: The file is damaged.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return load_file(file)
+    except (FileNotFoundError, SafetensorError) as error:
+        kind = ValueError if file.is_file() else FileNotFoundError
+        raise kind(f"{file} is damaged or missing ({error}); use another checkpoint") from error
+
+
+@contextmanager
+def _without_peft_warning() -> Iterator[None]:
+    with warnings.catch_warnings():  # peft 0.21 uses a deprecated name of transformers 5.23
+        warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)
+        yield
+
+
+@functools.cache
+def _has_cache(forward: Callable[..., Any]) -> bool:
+    """Whether a model's forward calls its cache so."""
+    return "cache" in inspect.signature(forward).parameters

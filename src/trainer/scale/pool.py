@@ -257,5 +257,5 @@ class _Asking:
 
     def open(self, seeds: Sequence[int], decoding: Decoding, *, fresh: bool = False) -> VLLMSession:
         return VLLMSession(
-            self.servers, self.chat, self.version, seeds, decoding, fresh=fresh, first=self.first
+            self.servers, self.chat, self.version, seeds, decoding, fresh, self.first
         )
