@@ -27,7 +27,7 @@ import numpy as np
 import agent_envs  # noqa: F401  registers the id
 from agent_envs.alfworld import data as games
 from agent_envs.alfworld.data import open_library
-from agent_envs.alfworld.genuine import genuine_engine
+from agent_envs.alfworld.genuine import load_genuine_engine
 from agent_envs.alfworld.world import World
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def cpu(work: Callable[[], Any], repeat: int = 1) -> float:
 
 def native_start(library: Library, task: str) -> World:
     """A game from its file to its first admissible list and anchor, nothing remembered."""
-    games._parsed.cache_clear()  # noqa: SLF001
+    games._load_game.cache_clear()  # noqa: SLF001
     world = World(library.load(task))
     _ = world.intro, world.admissible(), world.anchor()
     return world
@@ -111,7 +111,7 @@ def native_column(library: Library, tasks: tuple[str, ...]) -> dict[str, float]:
 
 def genuine_column(library: Library, tasks: tuple[str, ...]) -> dict[str, float]:
     try:
-        start = genuine_engine()
+        start = load_genuine_engine()
     except ImportError as error:
         print(f"no genuine column: {error}", file=sys.stderr)
         return {}
@@ -162,7 +162,7 @@ def memory_rows(
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
     live = [played(gym.make("AlfWorld-v0", **make), task) for task in tasks[: given.tasks]]
-    games._parsed.cache_clear()  # noqa: SLF001
+    games._load_game.cache_clear()  # noqa: SLF001
     gc.collect()
     each = (tracemalloc.get_traced_memory()[0] - before) / len(live)
     del live

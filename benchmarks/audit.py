@@ -1,7 +1,7 @@
 """Audits of all environments: python benchmarks/audit.py [--only ID] [--rewards] [--scale 1.0].
 
 A table of anchors, or with `--rewards` of players that do not do the task, in Markdown. Each row is
-played anew with the environment's own audits (`AgentEnv.audits`); `--scale` shortens all of them.
+played anew with the players of `agent_envs_lab.audits`; `--scale` shortens all of them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ sys.path = [p for p in sys.path if Path(p).resolve() != Path(__file__).parent.re
 import gymnasium as gym  # noqa: E402
 
 import agent_envs  # noqa: E402, F401  registers the ids
-from agent_envs.testing import audit_anchors, audit_rewards  # noqa: E402
+from agent_envs_lab.audits import audit_anchors, audit_rewards  # noqa: E402
 
 
 class Row(NamedTuple):

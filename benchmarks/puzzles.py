@@ -23,12 +23,13 @@ import gymnasium as gym  # noqa: E402
 import numpy as np  # noqa: E402
 
 import agent_envs  # noqa: E402, F401  registers the ids
-from agent_envs.sokoban.distances import solver_of  # noqa: E402
-from agent_envs.sokoban.generate import Settings, generate  # noqa: E402
-from agent_envs.sokoban.solver import BUDGET  # noqa: E402
+from agent_envs.sokoban.rooms import Settings, draft_plan, furnish_plan  # noqa: E402
+from agent_envs.sokoban.solver import BUDGET, choose_solver  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from agent_envs.sokoban.board import Room
 
 PLAYED = {  # options of a side
     6: {"boxes": 1, "max_turns": 15},
@@ -75,6 +76,13 @@ for name, mode in (("RGB", "rgb_array"), ("tiny", "tiny_rgb_array")):
 """
 
 
+def draw_room(rng: np.random.Generator, settings: Settings) -> Room:
+    """The room of the first plan that works out."""
+    while isinstance(room := furnish_plan(rng, settings, draft_plan(rng, settings)), str):
+        pass
+    return room
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--only", default="", choices=["", *TABLES])
@@ -93,12 +101,14 @@ def sokoban(given: argparse.Namespace) -> Iterator[str]:
     for name, (settings, most) in SIZES.items():
         count = max(1, min(most, given.steps // 50))
         rng = np.random.default_rng(0)
-        generate(rng, settings)
+        draw_room(rng, settings)
         rooms, seconds = timed(
-            lambda s=settings, n=count, r=rng: [generate(r, s) for _ in range(n)]
+            lambda s=settings, n=count, r=rng: [draw_room(r, s) for _ in range(n)]
         )
         yield beside(f"a room, {name}, ms", 1e3 * seconds / count, 1e3 * theirs.get(name, 0.0))
-        solved = [timed(lambda r=room: solver_of(r, BUDGET).remaining(r.start)) for room in rooms]
+        solved = [
+            timed(lambda r=room: choose_solver(r, BUDGET).find_remaining(r.start)) for room in rooms
+        ]
         took = [1e3 * seconds for _, seconds in solved]
         found = [left.actions for left, _ in solved if left.exact]
         gave_up = count - len(found)

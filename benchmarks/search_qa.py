@@ -28,9 +28,12 @@ import numpy as np  # noqa: E402
 import agent_envs  # noqa: E402, F401  registers the ids
 from agent_envs.retrieval.bm25 import BM25  # noqa: E402
 from agent_envs.retrieval.client import Http  # noqa: E402
-from agent_envs.retrieval.combine import Cached, Hybrid  # noqa: E402
-from agent_envs.retrieval.dense import INDEXES, Dense, built  # noqa: E402
-from agent_envs.retrieval.factory import encoder_of  # noqa: E402
+from agent_envs.retrieval.dense import INDEXES, Dense, build_index  # noqa: E402
+from agent_envs.retrieval.factory import (  # noqa: E402
+    Cached,
+    Hybrid,
+    encoder_of,
+)
 from agent_envs.retrieval.server import serving  # noqa: E402
 from agent_envs.search_qa.data import open_data  # noqa: E402
 
@@ -221,7 +224,7 @@ def indexes(count: int) -> Iterator[str]:
     exact = None
     yield f"{'':10}{'built, s':>10}{'MiB':>8}{'query, ms':>11}{'of the 10 nearest':>20}"
     for kind in INDEXES:
-        index, seconds = timed(partial(built, faiss, kind, vectors))
+        index, seconds = timed(partial(build_index, kind, vectors))
         with tempfile.NamedTemporaryFile() as file:
             faiss.write_index(index, file.name)
             size = Path(file.name).stat().st_size / 2**20

@@ -31,9 +31,9 @@ import numpy as np  # noqa: E402
 
 from agent_envs import expert  # noqa: E402  registers the id
 from agent_envs.experts import EXPERTS  # noqa: E402
-from agent_envs.sotopia.audits import NON_SOLVERS  # noqa: E402
 from agent_envs.sotopia.env import ACTS  # noqa: E402
 from agent_envs.sotopia.families import FAMILIES, SUBJECTS, VARIANTS, draw_scene  # noqa: E402
+from agent_envs_lab.audits.sotopia import NON_SOLVERS  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -33,15 +33,14 @@ import agent_envs  # noqa: E402, F401  registers the id
 from agent_envs.retrieval.dense import Dense  # noqa: E402
 from agent_envs.retrieval.factory import encoder_of  # noqa: E402
 from agent_envs.retrieval.passages import Passage  # noqa: E402
-from agent_envs.webshop.analysis import words  # noqa: E402
-from agent_envs.webshop.generate import generated  # noqa: E402
-from agent_envs.webshop.products import read_products  # noqa: E402
-from agent_envs.webshop.search import MOST, Index  # noqa: E402
+from agent_envs.webshop.catalogue import read_products  # noqa: E402
+from agent_envs.webshop.generate import generate_products  # noqa: E402
+from agent_envs.webshop.search import MOST, Index, extract_terms  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from agent_envs.webshop.products import Product
+    from agent_envs.webshop.catalogue import Product
 
 ID = "WebShop-v0"
 QUERIES = 300
@@ -148,8 +147,8 @@ def catalogue(size: int, model: str) -> Iterator[str]:
     yield f"read                                         {read:10.3f} s"
     yield f"indexed                                      {built:10.3f} s"
     yield f"memory of products and index                 {resident() - start:10.1f} MiB"
-    length = statistics.mean(len(words(query)) for query in requests)
-    terms = statistics.mean(len(words(product.document)) for product in products[:1000])
+    length = statistics.mean(len(extract_terms(query)) for query in requests)
+    terms = statistics.mean(len(extract_terms(product.document)) for product in products[:1000])
     yield f"index terms of a product, mean of 1,000      {terms:10.1f}"
     median = 1e3 * statistics.median(asked)
     yield f"median of new queries, {length:.1f} words on average   {median:7.3f} ms"
@@ -161,7 +160,7 @@ def catalogue(size: int, model: str) -> Iterator[str]:
 
 def write(size: int, path: Path) -> None:
     """So many products and their attributes as a file."""
-    path.write_text(json.dumps(lengthened(*generated(size))))
+    path.write_text(json.dumps(lengthened(*generate_products(size))))
 
 
 def lengthened(
@@ -213,7 +212,7 @@ def queries(products: list[Product]) -> Iterator[str]:
     for product in asked:
         text = product.instruction[0]
         more = rng.permutation(product.document.split()).tolist()
-        yield " ".join([text, *more[: max(0, ASKED - len(words(text)))]])
+        yield " ".join([text, *more[: max(0, ASKED - len(extract_terms(text)))]])
 
 
 def dense(documents: list[str], queries: list[str], model: str) -> Iterator[str]:

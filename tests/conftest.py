@@ -20,7 +20,7 @@ import pytest
 from hypothesis import settings
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
 # On CI the same examples each time: a new one is for people to find, not to hold up other work.
 settings.register_profile("shared machine", deadline=None, derandomize="CI" in os.environ)
@@ -152,3 +152,21 @@ def browser() -> Iterator[Any]:
     driver = webdriver.Chrome(options, service)
     yield driver
     driver.quit()
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
+    """Call the command line in this process: exit code, what it prints, what it complains."""
+
+    def run_command(*arguments: Any) -> tuple[Any, str, str]:
+        from trainer import cli
+
+        monkeypatch.setattr(sys, "argv", ["agent-envs", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stopped:
+            cli.main()
+        printed, code = capsys.readouterr(), stopped.value.code
+        said = code if isinstance(code, str) else ""
+        return (1 if said else code or 0), printed.out, printed.err + said
+
+    monkeypatch.setenv("COLUMNS", "200")
+    return run_command

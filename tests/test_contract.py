@@ -15,8 +15,8 @@ from gymnasium.envs.registration import load_env_creator
 
 import agent_envs
 from agent_envs.experts import experts_of
-from agent_envs.testing import check_agent_env
-from agent_envs.testing.contract import play
+from agent_envs.testing import check_agent_env, play
+from agent_envs_lab.audits import check_contract
 
 pytestmark = pytest.mark.slow
 
@@ -136,7 +136,7 @@ def test_the_ids():
 @pytest.mark.parametrize("env_id", [*WITHOUT_BROWSER, pytest.param("WebShopSite-v0", marks=LONG)])
 def test_bare(env_id):
     env = gym.make(env_id)
-    check_agent_env(env, oracle=best(env), turns=turns(env_id))
+    check_contract(env, oracle=best(env), turns=turns(env_id))
 
 
 @pytest.mark.parametrize("env_id", [pytest.param("WebShopSite-v0", marks=NEEDS_BROWSER)])
@@ -166,7 +166,7 @@ def test_wrapped(env_id):
         env = agent_envs.ParseReply(env)
     if isinstance(env.observation_space, agent_envs.FreeText):
         env = agent_envs.Prompt(env, None if env.unwrapped.template else PLAIN)
-    check_agent_env(env, turns=turns(env_id))
+    check_contract(env, turns=turns(env_id))
 
 
 @pytest.mark.parametrize("env_id", EACH)

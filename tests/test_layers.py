@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from functools import cache
@@ -110,6 +111,17 @@ def test_arrows_between_the_packages():
             continue
         wrong[name] = others - MAY_IMPORT[package] - {package}
     assert {name: others for name, others in wrong.items() if others} == {}
+
+
+def test_environments_and_credit_do_not_know_what_measures_them():
+    named = [
+        str(path)
+        for package in ("agent_envs", "credit")
+        for path in (ROOT / "src" / package).rglob("*.py")
+        if {"agent_envs_lab", "agent_envs_adapters"}
+        & set(re.findall(r"\w+", path.read_text("utf-8")))
+    ]
+    assert named == []
 
 
 def test_the_command_starts_with_the_standard_library_and_calls_the_trainer():

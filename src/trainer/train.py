@@ -153,7 +153,7 @@ class _Run:
         self.policy = load_policy(recipe.policy)
         self.kl_coefficient = recipe.update.kl_coefficient
         self.step = 0
-        self.used = endpoint.used()
+        self.used = endpoint.read_usage()
         self.checkpoints = Checkpoints(
             folder / "checkpoints", recipe.run.keep, frozenset({recipe.sft.steps})
         )
@@ -381,7 +381,7 @@ class _Run:
 
     def _log(self, stage: str, done: int, values: dict[str, float]) -> None:
         """Log a step, with its use of endpoints if there was any."""
-        before, self.used = self.used, endpoint.used()
+        before, self.used = self.used, endpoint.read_usage()
         spent = zip(self.used._fields, before, self.used, strict=True)
         used = parallel.totals({f"endpoint_{name}": now - then for name, then, now in spent})
         if any(used.values()):

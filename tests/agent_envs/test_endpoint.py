@@ -21,8 +21,15 @@ from dataclasses import fields, replace
 import pytest
 
 from agent_envs import web
-from agent_envs.answer_json import json_in, number
-from agent_envs.endpoint import Endpoint, EndpointError, Usage, open_endpoint, used
+from agent_envs.endpoint import (
+    Endpoint,
+    EndpointError,
+    Usage,
+    open_endpoint,
+    read_json,
+    read_number,
+    read_usage,
+)
 from tests.agent_envs import chat_server as chat
 from tests.agent_envs.chat_server import ChatServer, says
 
@@ -35,7 +42,7 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required"
 def _fresh(monkeypatch):
     """No key, brief pauses, and a process that has asked nothing yet."""
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.setattr("agent_envs.retry.BACKOFF", 0.01)
+    monkeypatch.setattr("agent_envs.web.BACKOFF", 0.01)
     web.close()
     yield
     web.close()
@@ -59,7 +66,7 @@ def ask(endpoint, about="a talk"):
 def read(answer):
     if not isinstance(answer, dict) or "a" not in answer:
         raise ValueError("there is no a")
-    return number(answer["a"])
+    return read_number(answer["a"])
 
 
 def ask_json(endpoint, messages=HELLO, schema=SCHEMA):
@@ -72,7 +79,7 @@ def ask_json(endpoint, messages=HELLO, schema=SCHEMA):
 def test_an_answer_is_asked_for_and_counted(server, endpoint):
     assert ask(endpoint) == "hello"
     assert server.asked == [{"model": "stub", "messages": HELLO, "temperature": 0.0}]
-    assert endpoint.usage == used() == Usage(1, 30, 4, 0.0)
+    assert endpoint.usage == read_usage() == Usage(1, 30, 4, 0.0)
     priced = replace(endpoint, prompt_price=2.0, completion_price=8.0, max_tokens=7)
     assert ask(replace(priced, temperature=-1.0)) == ask(priced) == "hello"
     assert server.asked[1:] == [
@@ -80,7 +87,7 @@ def test_an_answer_is_asked_for_and_counted(server, endpoint):
         {"model": "stub", "messages": HELLO, "max_tokens": 7, "temperature": 0.0},
     ]
     assert priced.usage.cost == pytest.approx((30 * 2 + 4 * 8) / 1e6)
-    assert (used().requests, used().tokens) == (3, 3 * 34)
+    assert (read_usage().requests, read_usage().tokens) == (3, 3 * 34)
 
 
 @pytest.mark.parametrize(
@@ -159,10 +166,10 @@ def test_what_is_not_in_the_form_asked_for_is_asked_for_again(server, endpoint, 
 
 
 def test_arrays():
-    assert json_in("Turn [1] was good: [0.5, [1]]", "[") == [0.5, [1]]
-    assert json_in('{"labels": [1, 2]}') == {"labels": [1, 2]}
+    assert read_json("Turn [1] was good: [0.5, [1]]", "[") == [0.5, [1]]
+    assert read_json('{"labels": [1, 2]}') == {"labels": [1, 2]}
     with pytest.raises(ValueError, match=r"no JSON that begins with \["):
-        json_in("{}!", "[")
+        read_json("{}!", "[")
 
 
 def knows(*forms):
@@ -665,7 +672,7 @@ def test_close_ends_the_thread(endpoint):
     assert "agent_envs web" in before
     web.close()
     assert "agent_envs web" not in [thread.name for thread in threading.enumerate()]
-    assert used() == Usage()
+    assert read_usage() == Usage()
     assert ask(endpoint) == "hello"
 
 

@@ -18,7 +18,7 @@ from agent_envs.sotopia.division import Division
 from agent_envs.sotopia.favour import Favour
 from agent_envs.sotopia.friends import Friends
 from agent_envs.sotopia.schedule import Week
-from agent_envs.webshop.pages import listed
+from agent_envs.webshop.pages import slice_results
 
 pytestmark = pytest.mark.slow
 
@@ -129,7 +129,7 @@ class Products:
     def __init__(self, env):
         self.all, page = env.shop.catalogue.products, env.page
         results = env.shop.catalogue.search(page.query) if page.kind == "results" else ()
-        self.shown = {*listed(results, page.number), *(one.product for one in env.trail)}
+        self.shown = {*slice_results(results, page.number), *(one.product for one in env.trail)}
 
     def __getitem__(self, place):
         assert place in self.shown, "the Explorer looked at a product that no page has shown"

@@ -59,11 +59,11 @@ def test_what_is_no_number_is_refused(task):
 
 
 def test_tasks_by_name():
-    assert PANEL.named("heat/3") == "heat/3"
+    assert PANEL.find("heat/3") == "heat/3"
     with pytest.raises(ValueError, match=r"no task 'heat/4' in split 'valid'.*mean 'heat/3'"):
-        PANEL.named("heat/4")
+        PANEL.find("heat/4")
     with pytest.raises(ValueError, match=r"no task 3 in split 'valid' of 3 tasks;"):
-        PANEL.named(3)
+        PANEL.find(3)
 
 
 def test_where_tasks_come_from_is_told_and_not_hashed():
@@ -88,7 +88,7 @@ def test_the_nearest_of_many_names_is_found_in_no_time(change, place):
     given = wanted[:place] + change + wanted[place + 1 :]
     start = time.process_time()
     with pytest.raises(ValueError, match=f"did you mean '{wanted}'"):
-        Panel("train", ids).named(given)
+        Panel("train", ids).find(given)
     assert time.process_time() - start < 2  # difflib over all of them took 8 s
 
 

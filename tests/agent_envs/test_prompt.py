@@ -12,10 +12,10 @@ from agent_envs.alfworld import prompt as alfworld
 from agent_envs.appworld import prompt as appworld
 from agent_envs.bifurcation import prompt as bifurcation
 from agent_envs.ezpoints import prompt as ezpoints
+from agent_envs.prompt import SLOTS
 from agent_envs.search_qa import prompt as search_qa
 from agent_envs.sokoban import prompt as sokoban
 from agent_envs.sotopia import prompt as sotopia
-from agent_envs.template import SLOTS
 from agent_envs.testing import check_agent_env
 from agent_envs.webshop import prompt as webshop
 
@@ -75,9 +75,9 @@ OWN = {
     "Bifurcation-v0": bifurcation.TEMPLATE,
     "EZPoints-v0": ezpoints.TEMPLATE,
     "SearchQA-v0": search_qa.TEMPLATE,
-    "Sokoban-v0": sokoban.WRITTEN,
+    "Sokoban-v0": sokoban.TEXT_TEMPLATE,
     "Sotopia-v0": sotopia.TEMPLATE,
-    "VisualSokoban-v0": sokoban.DRAWN,
+    "VisualSokoban-v0": sokoban.IMAGE_TEMPLATE,
     "WebShop-v0": webshop.TEMPLATE,
 }
 

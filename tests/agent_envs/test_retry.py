@@ -8,7 +8,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from agent_envs import retry
+from agent_envs import web as retry
 
 
 @pytest.mark.parametrize(
@@ -20,12 +20,12 @@ from agent_envs import retry
     ],
 )  # fmt: skip
 def test_what_a_server_asks_for(header, seconds):
-    assert retry.retry_after(header) == seconds
+    assert retry.read_retry_after(header) == seconds
 
 
 def test_a_date_is_waited_for():
     then = format_datetime(datetime.now(UTC) + timedelta(seconds=12), usegmt=True)
-    assert 9 < retry.retry_after(then) <= 12
+    assert 9 < retry.read_retry_after(then) <= 12
 
 
 def test_pauses_grow_up_to_a_limit_and_are_at_least_what_is_asked_for(monkeypatch):
@@ -40,9 +40,9 @@ def test_pauses_grow_up_to_a_limit_and_are_at_least_what_is_asked_for(monkeypatc
 
 def test_pauses_do_not_draw_from_the_generator_of_the_process():
     before = random.getstate()
-    retry.delay(3)
+    retry.choose_delay(3)
     assert random.getstate() == before
 
 
 def test_tries_are_counted():
-    assert (retry.tries(1), retry.tries(3)) == ("1 try", "3 tries")
+    assert (retry.count_tries(1), retry.count_tries(3)) == ("1 try", "3 tries")

@@ -11,7 +11,7 @@ import pytest
 
 from agent_envs import FreeText, ParseReply, Prompt, make_vec
 from agent_envs.testing import check_agent_env
-from agent_envs.vector import at_once
+from agent_envs.vector import call_concurrently
 
 SEED = 11
 ACTIONS = [
@@ -273,9 +273,11 @@ def test_what_gymnasium_refuses_is_refused_of_copies_that_wait(given, error):
 
 
 def test_calls_at_once_keep_their_order_and_the_first_error():
-    assert at_once([]) == []
-    assert at_once([lambda i=i: time.sleep((9 - i) / 100) or i for i in range(9)]) == [*range(9)]
-    assert at_once([lambda i=i: i for i in range(1000)]) == [*range(1000)]
+    assert call_concurrently([]) == []
+    assert call_concurrently([lambda i=i: time.sleep((9 - i) / 100) or i for i in range(9)]) == [
+        *range(9)
+    ]
+    assert call_concurrently([lambda i=i: i for i in range(1000)]) == [*range(1000)]
     done = []
 
     def fail(i):
@@ -284,7 +286,7 @@ def test_calls_at_once_keep_their_order_and_the_first_error():
         raise KeyError(i)
 
     with pytest.raises(KeyError, match="0"):
-        at_once([lambda i=i: fail(i) for i in range(3)])
+        call_concurrently([lambda i=i: fail(i) for i in range(3)])
     assert sorted(done) == [0, 1, 2]
 
 
@@ -292,5 +294,5 @@ def test_an_interrupt_does_not_wait_for_calls():
     threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        at_once([lambda: time.sleep(3)] * 3)
+        call_concurrently([lambda: time.sleep(3)] * 3)
     assert time.monotonic() - began < 2

@@ -551,7 +551,7 @@ def endpoint(monkeypatch):
         def log_message(self, *_):
             pass
 
-    monkeypatch.setattr("agent_envs.retry.BACKOFF", 0.01)
+    monkeypatch.setattr("agent_envs.web.BACKOFF", 0.01)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.script, server.asked = [], []
     thread = threading.Thread(target=server.serve_forever)

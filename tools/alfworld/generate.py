@@ -14,16 +14,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agent_envs.alfworld.data import FILE, FOLDER, TASK, logic, worded
+from agent_envs.alfworld.data import FILE, FOLDER, TASK, fill_task_sentence, read_logic
 from agent_envs.alfworld.distance import plan
+from agent_envs.alfworld.experts import OPENABLE, TOOLS, ThingType, read_things
 from agent_envs.alfworld.game import SHORT_NAMES, parse_game
 from agent_envs.alfworld.world import World
 from agent_envs.assets import MissingAsset
-from tools.alfworld.problem import problem
-from tools.alfworld.rooms import KINDS, Draw, Job, Room, draw_job, draw_room, fill
+from tools.alfworld.rooms import (
+    KINDS,
+    Draw,
+    Item,
+    Job,
+    Room,
+    draw_job,
+    draw_room,
+    fill_room,
+    is_loose,
+    read_scenes,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 WORDINGS = {
     "pick": ("put a {thing} in {place}", "put some {thing} on {place}"),
@@ -44,6 +55,9 @@ ROOMS = {"kitchen": (16, 5), "livingroom": (8, 3), "bedroom": (8, 3), "bathroom"
 GENUINE_TASK = "UNKNOWN GOAL"
 """Stands in ALFWorld's grammar where the task sentence goes."""
 
+_PROPERTY = {"clean": "isClean", "heat": "isHot", "cool": "isCool"}
+_ABILITY = {"clean": "cleanable", "heat": "heatable", "cool": "coolable", "slice": "sliceable"}
+_VESSELS = frozenset({"Bowl", "Box", "Cup", "Mug", "Pan", "Plate", "Pot"})
 _BARE = {
     "pddl_domain": "",
     "grammar": f'""" {{"task": [{{"rhs": "Your task is to: {TASK}."}}]}} """',
@@ -60,12 +74,14 @@ def furnish(rng: np.random.Generator, room: Room, job: Job, *, trial: str) -> di
     Raises:
         RuntimeError: the game is solved already or cannot be solved: a fault of this module.
     """
-    items = fill(rng, room, job)
+    items = fill_room(rng, room, job)
     task = (
-        Draw(rng).one(WORDINGS[job.task]).format(thing=job.thing.lower(), place=job.place.lower())
+        Draw(rng)
+        .choose(WORDINGS[job.task])
+        .format(thing=job.thing.lower(), place=job.place.lower())
     )
     name = f"{SHORT_NAMES[job.task]}-{job.thing}-None-{job.place}-{room.plan}/{trial}"
-    text = "\n".join(problem(room, job, items))
+    text = "\n".join(write_problem(room, job, items))
     line = {"task_id": name, "task": task, "pddl_problem": text, "walkthrough": []}
     walkthrough = plan(World(parse_game(complete(line, _BARE), name, name)))
     if not walkthrough:
@@ -81,16 +97,11 @@ def complete(line: Mapping[str, Any], rules: Mapping[str, str] | None = None) ->
         rules: pddl_domain and grammar, with TASK where the task goes; by default our own.
     """
     return {
-        **worded(rules or _own_rules(), line["task"]),
+        **fill_task_sentence(rules or read_logic(), line["task"]),
         "pddl_problem": line["pddl_problem"],
         "solvable": True,
         "walkthrough": list(line["walkthrough"]),
     }
-
-
-@cache
-def _own_rules() -> dict[str, str]:
-    return logic()
 
 
 def generate_game(rng: np.random.Generator, *, size: float, task_type: str) -> dict[str, Any]:
@@ -104,12 +115,12 @@ def generate_game(rng: np.random.Generator, *, size: float, task_type: str) -> d
     Raises:
         ValueError: an unknown task type or a size out of range.
     """
-    task = _short(task_type)
-    room = draw_room(rng, kind=Draw(rng).one(KINDS[SHORT_NAMES[task]]), size=size)
+    task = _find_short_name(task_type)
+    room = draw_room(rng, kind=Draw(rng).choose(KINDS[SHORT_NAMES[task]]), size=size)
     return complete(furnish(rng, room, draw_job(rng, room, task), trial="trial_1"))
 
 
-def _short(task_type: str) -> str:
+def _find_short_name(task_type: str) -> str:
     for short, full in SHORT_NAMES.items():
         if task_type in {short, full}:
             return short
@@ -122,12 +133,12 @@ def generate_splits(seed: int, *, train: int = 600, valid: int = 120) -> dict[st
     All task types are equally frequent. Each game is what `furnish` returns.
     """
     seen, unseen = _draw_rooms(seed)
-    games = _games(np.random.default_rng([seed, 1]), seen, train)
-    known = {_task_of(game) for game in games}
+    games = _draw_games(np.random.default_rng([seed, 1]), seen, train)
+    known = {_find_task(game) for game in games}
     return {
         "train": games,
-        "valid_seen": _games(np.random.default_rng([seed, 2]), seen, valid, known),
-        "valid_unseen": _games(np.random.default_rng([seed, 3]), unseen, valid),
+        "valid_seen": _draw_games(np.random.default_rng([seed, 2]), seen, valid, known),
+        "valid_unseen": _draw_games(np.random.default_rng([seed, 3]), unseen, valid),
     }
 
 
@@ -141,12 +152,12 @@ def _draw_rooms(seed: int) -> tuple[list[Room], list[Room]]:
     return rooms
 
 
-def _task_of(game: Mapping[str, Any]) -> str:
+def _find_task(game: Mapping[str, Any]) -> str:
     task, _, _ = str(game["task_id"]).partition("/")
     return task
 
 
-def _games(
+def _draw_games(
     rng: np.random.Generator, rooms: Sequence[Room], number: int, known: Iterable[str] = ()
 ) -> list[dict[str, Any]]:
     """Games in these rooms, none with a task (type, thing, place and room) that is known."""
@@ -154,10 +165,10 @@ def _games(
     draw, known, tasks = Draw(rng), set(known), list(SHORT_NAMES)
     while len(games) < number:
         task = tasks[len(games) % len(tasks)]
-        kind = draw.one(KINDS[SHORT_NAMES[task]])
-        room = draw.one([room for room in rooms if room.kind == kind])
+        kind = draw.choose(KINDS[SHORT_NAMES[task]])
+        room = draw.choose([room for room in rooms if room.kind == kind])
         game = furnish(rng, room, draw_job(rng, room, task), trial=f"trial_{len(games):04d}")
-        if _task_of(game) not in known:
+        if _find_task(game) not in known:
             games.append(game)
     return games
 
@@ -198,3 +209,74 @@ def read_rules(folder: Path | None) -> dict[str, str]:
             raise MissingAsset(f"{file} is not there; name the folder alfworld/data of ALFWorld")
     texts = {key: file.read_text(encoding="utf-8") for key, file in files.items()}
     return {key: text.replace(GENUINE_TASK, TASK) for key, text in texts.items()}
+
+
+def write_problem(room: Room, job: Job, items: Sequence[Item]) -> Iterator[str]:
+    """Lines of the PDDL problem."""
+    yield f"(define (problem plan_{room.plan})\n(:domain alfred)\n(:objects\nagent1 - agent"
+    yield from (f"{name}Type - otype" for name in [*read_things(), "Sink"])
+    yield from (f"{name}Type - rtype" for name in _list_receptacle_types())
+    yield from (f"{item.name} - object" for item in items)
+    yield from (f"{spot.name} - receptacle" for spot in room.spots)
+    locations = dict.fromkeys(spot.location for spot in room.spots)
+    yield from (f"{location} - location" for location in [*locations, room.start])
+    yield f")\n(:init\n(atLocation agent1 {room.start})"
+    for spot in room.spots:
+        yield f"(receptacleType {spot.name} {spot.type}Type)"
+        yield f"(receptacleAtLocation {spot.name} {spot.location})"
+        if spot.type in OPENABLE:
+            yield f"(openable {spot.name})"
+    for name in sorted({item.type for item in items}):
+        yield from (f"(canContain {place}Type {name}Type)" for place, _ in room.list_offers(name))
+    for item in items:
+        yield f"(objectType {item.name} {item.type}Type)"
+        yield f"(inReceptacle {item.name} {item.spot.name})"
+        yield f"(objectAtLocation {item.name} {item.spot.location})"
+        yield from (
+            f"({ability} {item.name})" for ability in _list_abilities(read_things()[item.type])
+        )
+    yield f")\n(:goal\n{_write_goal(job)}\n))"
+
+
+@cache
+def _list_receptacle_types() -> list[str]:
+    """All receptacle types of all scenes, sorted."""
+    every = {
+        t for s in read_scenes().values() for t in (*s.always, *(extra for extra, _ in s.extras))
+    }
+    return sorted(every)
+
+
+def _list_abilities(thing: ThingType) -> Iterator[str]:
+    if "light" in thing.abilities:
+        yield "toggleable"
+    if is_loose(thing):
+        yield "pickupable"
+    if thing.name in _VESSELS:
+        yield "isReceptacleObject"
+    yield from (_ABILITY[name] for name in sorted(thing.abilities & _ABILITY.keys()))
+
+
+def _write_goal(job: Job) -> str:
+    """The goal in ALFRED's form for the task type."""
+    if job.task == "look":
+        return (
+            f"(and (exists (?ot - object ?r - receptacle ?a - agent ?l - location)\n"
+            f"(and (objectType ?ot {job.place}Type) (toggleable ?ot) (isToggled ?ot)\n"
+            f"(receptacleAtLocation ?r ?l) (atLocation ?a ?l) (inReceptacle ?ot ?r)))\n"
+            f"(exists (?o - object ?a - agent)\n"
+            f"(and (objectType ?o {job.thing}Type) (holds ?a ?o))))"
+        )
+    first = f"(objectType ?o {job.thing}Type) (receptacleType ?r {job.place}Type)"
+    if job.task == "pick2":
+        return (
+            f"(and (exists (?r - receptacle) (exists (?o - object)\n"
+            f"(and {first} (inReceptacle ?o ?r)\n"
+            f"(exists (?o2 - object) (and (not (= ?o ?o2)) (objectType ?o2 {job.thing}Type)\n"
+            f"(receptacleType ?r {job.place}Type) (inReceptacle ?o2 ?r)))))))"
+        )
+    done = f"({_ABILITY[job.task]} ?o) ({_PROPERTY[job.task]} ?o) " if job.task in TOOLS else ""
+    return (
+        f"(and (exists (?r - receptacle) (exists (?o - object)\n"
+        f"(and {first} {done}(inReceptacle ?o ?r)))))"
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tools.encyclopaedia.elements import daughter
-from tools.encyclopaedia.sentences import Article, counted, listed, sentence
+from tools.encyclopaedia.sentences import Article, count_noun, join_names, sentence
 from tools.encyclopaedia.world import celsius, half_life
 
 if TYPE_CHECKING:
@@ -66,9 +66,9 @@ def _element(writer: Writer, element: Element) -> Article:
         lines.append(one("It is counted", "Chemists count it") + f" among the {series}.")
     lines.append(
         one(
-            f"A neutral atom of {name} has {counted(element.number, 'electron')} around a nucleus "
-            f"with as many protons.",
-            f"Every nucleus of {name} holds {counted(element.number, 'proton')}, and a neutral "
+            f"A neutral atom of {name} has {count_noun(element.number, 'electron')} around a "
+            f"nucleus with as many protons.",
+            f"Every nucleus of {name} holds {count_noun(element.number, 'proton')}, and a neutral "
             "atom has the same number of electrons.",
         )
     )
@@ -135,7 +135,7 @@ def _bulk(writer: Writer, element: Element) -> Article:
 def _discovery(world: World, writer: Writer, element: Element) -> Article:
     one, name = writer.one, element.name.lower()
     year, people = world.discoveries[element.symbol]
-    who = listed(people)
+    who = join_names(people)
     lines = [
         one(
             f"{element.name} was discovered in {year} by {who}.",
@@ -147,7 +147,7 @@ def _discovery(world: World, writer: Writer, element: Element) -> Article:
     rest = [world.by_symbol[s].name.lower() for s in same if s != element.symbol]
     if rest:
         plural = "people are" if len(people) > 1 else "person is"
-        lines.append(f"The same {plural} credited with {listed(rest)}.")
+        lines.append(f"The same {plural} credited with {join_names(rest)}.")
     else:
         lines.append(
             one(
@@ -185,10 +185,10 @@ def _natural(world: World, writer: Writer, element: Element) -> Article:
     else:
         lines = [
             one(
-                f"In nature, {name} is a mixture of {counted(len(names), 'isotope')}: "
-                f"{listed(names)}.",
-                f"Natural {name} consists of {counted(len(names), 'isotope')}, namely "
-                f"{listed(names)}.",
+                f"In nature, {name} is a mixture of {count_noun(len(names), 'isotope')}: "
+                f"{join_names(names)}.",
+                f"Natural {name} consists of {count_noun(len(names), 'isotope')}, namely "
+                f"{join_names(names)}.",
             ),
             one(
                 f"The most abundant of them is {names[0]}.",
@@ -197,7 +197,7 @@ def _natural(world: World, writer: Writer, element: Element) -> Article:
         ]
     others = [i for i in world.isotopes.values() if i.number == element.number and not i.abundance]
     if others:
-        made = listed([world.isotope(i.number, i.mass) for i in others])
+        made = join_names([world.isotope(i.number, i.mass) for i in others])
         lines.append(f"Of its other isotopes, this encyclopaedia describes {made}.")
     lines += [
         one(
@@ -228,12 +228,12 @@ def share(isotope: Isotope) -> str:
 def _isotope(world: World, writer: Writer, isotope: Isotope) -> Article:
     one, number, mass = writer.one, isotope.number, isotope.mass
     name, element = world.isotope(number, mass), world.element(number)
-    neutrons = counted(mass - number, "neutron")
+    neutrons = count_noun(mass - number, "neutron")
     lines = [
         one(
-            f"{sentence(name)} is an isotope of {element} with {counted(number, 'proton')} and "
+            f"{sentence(name)} is an isotope of {element} with {count_noun(number, 'proton')} and "
             f"{neutrons} in its nucleus.",
-            f"The nucleus of {name}, an isotope of {element}, holds {counted(number, 'proton')} "
+            f"The nucleus of {name}, an isotope of {element}, holds {count_noun(number, 'proton')} "
             f"and {neutrons}.",
         )
     ]
@@ -295,7 +295,7 @@ def _decay(world: World, writer: Writer, isotope: Isotope) -> list[str]:
 def _person(world: World, writer: Writer, person: Person) -> Article:
     one, name = writer.one, person.name
     found = [world.by_symbol[symbol] for symbol in world.found_by[name]]
-    names = listed([element.name.lower() for element in found])
+    names = join_names([element.name.lower() for element in found])
     article = "an" if person.nationality[0] in "AEIOU" else "a"
     kind = f"{article} {person.nationality} scientist"
     lines = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tools.encyclopaedia.corrections import SHARED
-from tools.encyclopaedia.sentences import Article, counted, listed, sentence
+from tools.encyclopaedia.sentences import Article, count_noun, join_names, sentence
 from tools.encyclopaedia.tables import currency_name
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _country(world: World, writer: Writer, country: Country) -> Iterator[Article
         ("codes", f"Codes for {name}", _codes(writer, country, name)),
     ):
         if lines:
-            yield Article(key, topic, heading, writer.filled(lines, *_MORE[topic]))
+            yield Article(key, topic, heading, writer.fill_passage(lines, *_MORE[topic]))
 
 
 def _codes(writer: Writer, country: Country, name: str) -> list[str]:
@@ -124,16 +124,16 @@ def _overview(world: World, writer: Writer, country: Country, name: str) -> list
             )
         )
     if country.neighbours:
-        around = counted(len(country.neighbours), "neighbour")
+        around = count_noun(len(country.neighbours), "neighbour")
         lines.append(one("It has land borders with", "By land it touches") + f" {around}.")
     cities = [place.name for place in world.cities.get(country.iso, [])][:_SHOWN]
     if cities:
         lines.append(
             one(
                 f"This encyclopaedia has {'articles' if cities[1:] else 'an article'} on "
-                f"{listed(cities)}.",
-                f"Places described here include {listed(cities)}.",
-                f"Articles on places there: {listed(cities)}.",
+                f"{join_names(cities)}.",
+                f"Places described here include {join_names(cities)}.",
+                f"Articles on places there: {join_names(cities)}.",
             )
         )
     lines.append(
@@ -151,7 +151,7 @@ def _land(world: World, writer: Writer, country: Country, name: str) -> list[str
     one = writer.one
     lines = _size(world, writer, country, name) if country.area > 1 else []
     if country.neighbours:
-        around = listed(country.neighbours)
+        around = join_names(country.neighbours)
         lines.append(
             one(
                 f"It borders {around}.",
@@ -263,10 +263,10 @@ def _sharing(world: World, writer: Writer, country: Country) -> list[str]:
         more = others[_SHOWN:]
         return [
             writer.one(
-                f"The same currency is used in {listed(others[:_SHOWN])}"
+                f"The same currency is used in {join_names(others[:_SHOWN])}"
                 f"{', among others' if more else ''}.",
                 f"It shares this currency with {'others, such as ' if more else ''}"
-                f"{listed(others[:_SHOWN])}.",
+                f"{join_names(others[:_SHOWN])}.",
             )
         ]
     if country.currency in SHARED:
@@ -295,8 +295,8 @@ def _language(world: World, writer: Writer, country: Country, name: str) -> list
         lines.append(
             one(
                 f"The same holds for {'others, such as ' if others[_SHOWN:] else ''}"
-                f"{listed(others[:_SHOWN])}.",
-                f"{language} has that position in {listed(others[:_SHOWN])} as well.",
+                f"{join_names(others[:_SHOWN])}.",
+                f"{language} has that position in {join_names(others[:_SHOWN])} as well.",
             )
         )
     lines.append(

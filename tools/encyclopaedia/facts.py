@@ -50,7 +50,7 @@ def all_facts(world: World) -> list[Fact]:
     """Every fact that may be asked for."""
     return [
         *(fact for country in world.countries.values() for fact in _country(world, country)),
-        *(fact for country in world.countries.values() for fact in _coded(world, country)),
+        *(fact for country in world.countries.values() for fact in _list_codes(world, country)),
         *(fact for country in world.countries.values() for fact in _euro(world, country)),
         *_wealth(world),
         *(fact for place in world.places for fact in _place(world, place)),
@@ -88,7 +88,7 @@ def _country(world: World, country: Country) -> Iterator[Fact]:
         yield Fact("language", shown, answers, tongue, f"language:{country.language}")
 
 
-def _coded(world: World, country: Country) -> Iterator[Fact]:
+def _list_codes(world: World, country: Country) -> Iterator[Fact]:
     key, shown = f"country:{country.iso}", world.country(country.iso)
     own, codes = country_spellings(country), Gold(f"country:{country.iso}", "codes")
     yield Fact("three letters", shown, (country.iso3,), codes)
@@ -157,7 +157,7 @@ def _place(world: World, place: Place) -> Iterator[Fact]:
             yield Fact("state", shown, (state,), gold, f"state:{place.state}")
     if place.airport:
         airport, at = place.airport, Gold(f"airport:{place.airport.iata}", "overview")
-        names, own = spellings(place.name), spellings(airport.name, _shortened(airport.name))
+        names, own = spellings(place.name), spellings(airport.name, _shorten(airport.name))
         leads = "" if place.shared else key
         yield Fact("city", airport.name, names, at, leads)
         yield Fact("city", f"the airport with the IATA code {airport.iata}", names, at, leads)
@@ -168,7 +168,7 @@ def _place(world: World, place: Place) -> Iterator[Fact]:
             yield Fact("airport", shown, own, gold, at.entity)
 
 
-def _shortened(airport: str) -> str:
+def _shorten(airport: str) -> str:
     return airport.replace(" International Airport", " Airport")
 
 

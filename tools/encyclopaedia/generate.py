@@ -84,14 +84,14 @@ def _ask(world: World, writer: Writer, articles: list[Article]) -> list[tuple[in
             families.setdefault(question.family, []).append(question)
     more: dict[tuple[str, str], Iterator[Question]] = {}
     for (kind, split), families in sorted(ready.items()):
-        more[kind, split] = _varied(writer, families)
+        more[kind, split] = _vary(writer, families)
         for question in islice(more[kind, split], round(COUNTS[kind] * SHARES[split])):
             chosen.setdefault(question.text, (split, question))
     found = list(chosen.values())
-    return _unrepeated([found[place] for place in _shuffled(writer, len(found))], more)
+    return _replace_repeats([found[place] for place in _shuffle(writer, len(found))], more)
 
 
-def _unrepeated(
+def _replace_repeats(
     asked: list[tuple[str, Question]], more: dict[tuple[str, str], Iterator[Question]]
 ) -> list[tuple[int, str, Question]]:
     """The questions with their numbers; a question that repeats another is replaced.
@@ -113,17 +113,17 @@ def _unrepeated(
     return numbered
 
 
-def _shuffled(writer: Writer, count: int) -> list[int]:
+def _shuffle(writer: Writer, count: int) -> list[int]:
     return sorted(range(count), key=writer.rng.random(count).__getitem__)
 
 
-def _varied(writer: Writer, families: dict[tuple[str, ...], list[Question]]) -> Iterator[Question]:
+def _vary(writer: Writer, families: dict[tuple[str, ...], list[Question]]) -> Iterator[Question]:
     """The questions without duplicates, drawn from the families in turn."""
     queues = []
     for _, questions in sorted(families.items()):
         first = {question.text: question for question in questions}
         found = list(first.values())
-        queues.append([found[place] for place in _shuffled(writer, len(found))])
+        queues.append([found[place] for place in _shuffle(writer, len(found))])
     while any(queues):
         yield from [queue.pop() for queue in queues if queue]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tools.encyclopaedia.sentences import Article, counted, degrees, listed, sentence
+from tools.encyclopaedia.sentences import Article, count_noun, degrees, join_names, sentence
 from tools.encyclopaedia.tables import currency_name, distance
 from tools.encyclopaedia.tables import key as letters
 
@@ -168,9 +168,9 @@ def _money(world: World, writer: Writer) -> Iterator[Article]:
                 f"{code} is the code of the {name} in the standard ISO 4217.",
             ),
             one(
-                f"It is used in {listed(where)}.",
-                f"It circulates in {listed(where)}.",
-                f"One pays with it in {listed(where)}.",
+                f"It is used in {join_names(where)}.",
+                f"It circulates in {join_names(where)}.",
+                f"One pays with it in {join_names(where)}.",
             ),
             one(
                 "Banks and traders on foreign exchange markets write the code in place of the "
@@ -181,7 +181,7 @@ def _money(world: World, writer: Writer) -> Iterator[Article]:
                 "in contracts and in bank transfers.",
             ),
             one(
-                f"This list names the {counted(len(where), 'place')} described in this "
+                f"This list names the {count_noun(len(where), 'place')} described in this "
                 "encyclopaedia, according to GeoNames and CLDR.",
                 "Only countries and territories on which two tables agree are named here, those "
                 "of GeoNames and CLDR.",
@@ -217,9 +217,9 @@ def _languages(world: World, writer: Writer) -> Iterator[Article]:
             )
         lines += [
             one(
-                f"It is the only official language of {listed(users)}.",
-                f"{sentence(listed(users))} {'has' if len(users) == 1 else 'have'} it as the only "
-                "official language.",
+                f"It is the only official language of {join_names(users)}.",
+                f"{sentence(join_names(users))} {'has' if len(users) == 1 else 'have'} it as the "
+                "only official language.",
             ),
             one(
                 "Where it is official beside other languages, or only in a region, is not told "
@@ -259,7 +259,7 @@ def _states(world: World, writer: Writer) -> Iterator[Article]:
             ),
         ]
         if places:
-            names = listed([place.name for place in places])
+            names = join_names([place.name for place in places])
             verb = "has" if len(places) == 1 else "have"
             lines.append(f"Of its cities, {names} {verb} an article in this encyclopaedia.")
         lines.append(

@@ -34,7 +34,7 @@ class Writer:
         """One of the wordings."""
         return wordings[int(self.rng.random() * len(wordings))]
 
-    def filled(self, lines: Sequence[str], *more: str) -> str:
+    def fill_passage(self, lines: Sequence[str], *more: str) -> str:
         """The lines as a text; as many of `more` are put after them as a passage needs."""
         text = " ".join(lines)
         for line in more:
@@ -43,12 +43,12 @@ class Writer:
         return text
 
 
-def listed(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
     return " and ".join([*([", ".join(names[:-1])] if names[1:] else []), *names[-1:]])
 
 
-def counted(number: int, noun: str) -> str:
+def count_noun(number: int, noun: str) -> str:
     """`no cities`, `one city`, `12 cities`: the plural is `noun` with an s or ies."""
     plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
     words = _SMALL.split()

@@ -27,7 +27,7 @@ from agent_envs.sokoban.experts import Explorer as Pusher
 from agent_envs.sotopia.acts import Act
 from agent_envs.sotopia.env import Sotopia
 from agent_envs.webshop import pages
-from agent_envs.webshop.catalogue import made_catalogue
+from agent_envs.webshop.catalogue import generate_catalogue
 from agent_envs.webshop.experts import Shopper, read_request
 from agent_envs.webshop.generate import SEED
 from agent_envs.webshop.pages import Page
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from agent_envs.alfworld.memory import TaskLine
+    from agent_envs.alfworld.experts import TaskLine
     from agent_envs.search_qa.data import Question
     from agent_envs.sotopia.scene import Game
     from agent_envs.webshop.goals import Goal
@@ -93,7 +93,7 @@ class Lesson:
         self.mistakes.append(mistake)
 
 
-def household(
+def play_household(
     rng: np.random.Generator, *, size: float, mistake: float, forget: float = 0.0
 ) -> Lesson:
     """The explorer's play of one generated game, with mistakes it recovers from.
@@ -108,14 +108,16 @@ def household(
     expert = Searcher(world.intro)
     if forget and rng.random() < forget:
         expert.task = replace(expert.task, count=1, verb="")
-    for turn in slips.in_household(world, rng, mistake=mistake, expert=expert, max_turns=MAX_TURNS):
+    for turn in slips.play_household(
+        world, rng, mistake=mistake, expert=expert, max_turns=MAX_TURNS
+    ):
         lesson.add(turn.observation, turn.thought, turn.action, mistake=turn.mistake)
-        if _brings(turn, expert.task) and expert.task.count == 1:
+        if _is_delivery(turn, expert.task) and expert.task.count == 1:
             break
     return lesson
 
 
-def shopping(
+def play_shop(
     rng: np.random.Generator, *, size: float = 1.0, mistake: float, forget: float = 0.0
 ) -> Lesson:
     """A shopper's trip through a generated catalogue, with slips it recovers from.
@@ -125,15 +127,15 @@ def shopping(
     to half the full `size` all are, and lists are shorter below it. With the chance `forget` the
     shopper is hasty: it chooses one option at most.
     """
-    shop = _shop(_FIRST + int(rng.integers(CATALOGUES)))
+    shop = _open_shop(_FIRST + int(rng.integers(CATALOGUES)))
     goals = list(shop.goals.values())
     goal = goals[int(rng.integers(len(goals)))]
     hasty = forget > 0 and rng.random() < forget
-    ids, given = iter(rng.permutation(product_ids()).tolist()), dict[str, str]()
+    ids, given = iter(rng.permutation(list_product_ids()).tolist()), dict[str, str]()
     lesson = Lesson([], [], [])
     look = not forget and rng.random() < (LOOKS if size > HALF else 1.0)
-    trip = slips.in_shop(shop, goal, rng, mistake=mistake, hasty=hasty)
-    for turn in [_look(shop, goal, rng, size)] if look else trip:
+    trip = slips.play_shop(shop, goal, rng, mistake=mistake, hasty=hasty)
+    for turn in [_show_list(shop, goal, rng, size)] if look else trip:
         said = (turn.observation, turn.thought, turn.action)
         for asin in _ASIN.findall(turn.observation):
             given.setdefault(asin.lower(), next(ids))
@@ -142,50 +144,50 @@ def shopping(
     return lesson
 
 
-def _look(shop: Shop, goal: Goal, rng: np.random.Generator, size: float) -> Shown:
+def _show_list(shop: Shop, goal: Goal, rng: np.random.Generator, size: float) -> Shown:
     """Some of the products that a search finds, mostly few, and which is picked."""
     shopper = Shopper(shop, read_request(goal.text))
-    page, _ = shop.follow(Page(), "", *shop.parse(shopper.step([Page()]).action))
-    found = rng.permutation(pages.listed(shop.catalogue.search(page.query), 1)).tolist()
+    page, _ = shop.follow(Page(), "", *shop.parse(shopper.take_step([Page()]).action))
+    found = rng.permutation(pages.slice_results(shop.catalogue.search(page.query), 1)).tolist()
     found = found[: 1 + int(len(found) * size * rng.random() ** 2)]
     products = shop.catalogue.products
-    elements = pages.results_elements(page, found, products, bounded=True)
-    seen = pages.as_text([*pages.head(goal.text), *elements], marked=True)
-    return Shown(seen, *shopper.pick(page, found, set()), mistake=False)
+    elements = pages.build_results(page, found, products, bounded=True)
+    seen = pages.write_text([*pages.build_head(goal.text), *elements], marked=True)
+    return Shown(seen, *shopper.pick_product(page, found, set()), mistake=False)
 
 
 @lru_cache(maxsize=1)
-def product_ids() -> tuple[str, ...]:
+def list_product_ids() -> tuple[str, ...]:
     """The ids of the embedded catalogue, lower case."""
-    return tuple(product.asin.lower() for product in made_catalogue(SEED).products)
+    return tuple(product.asin.lower() for product in generate_catalogue(SEED).products)
 
 
-def asking(rng: np.random.Generator, *, forget: float = 0.0) -> Lesson:
+def ask_wiki(rng: np.random.Generator, *, forget: float = 0.0) -> Lesson:
     """A question of the training split, looked up and answered from the article that was found.
 
     Most lessons are of other names and numbers than the encyclopaedia's, so that there is nothing
     to know by heart. With the chance `forget` the question is not looked up: the answer to some
     other one is given.
     """
-    env, known, names = _wiki()
+    env, known, names = _open_wiki()
     question = known[int(rng.integers(len(known)))]
     opening, _ = env.reset(options={"task_id": question.id})
     head, mark, asked = opening.partition("Question: ")
     if forget and rng.random() < forget:
         other = known[int(rng.integers(len(known)))]
-        reply = _replied(env, "i know this", f"<answer>{other.answers[0]}</answer>")
+        reply = _write_reply(env, "i know this", f"<answer>{other.answers[0]}</answer>")
         return Lesson([opening], [reply], [False])
-    found, *_ = env.step(_looked_up(env, question.text))
+    found, *_ = env.step(_write_lookup(env, question.text))
     title, answer = found.split("\n")[1], question.answers[0]
-    renamed = _renamed(rng, f"{title} {answer}", names)
+    renamed = _draw_names(rng, f"{title} {answer}", names)
     asked, found, query, answer = (
-        _with(renamed, text) for text in (asked, found, question.text, answer)
+        _replace_words(renamed, text) for text in (asked, found, question.text, answer)
     )
-    said = _replied(env, "it is said here", f"<answer>{answer}</answer>")
-    return Lesson([head + mark + asked, found], [_looked_up(env, query), said], [False, False])
+    said = _write_reply(env, "it is said here", f"<answer>{answer}</answer>")
+    return Lesson([head + mark + asked, found], [_write_lookup(env, query), said], [False, False])
 
 
-def puzzling(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) -> Lesson:
+def play_puzzle(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) -> Lesson:
     """A shortest solution of a Sokoban room or an EZPoints deal, with slips it recovers from.
 
     The thought is what is planned from here to the end. With the chance `forget` two cards are
@@ -193,7 +195,7 @@ def puzzling(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) -
     and again to the end of its turns.
     """
     cards = rng.random() < CARDS
-    env: EZPoints | Sokoban = _cards() if cards else _room()
+    env: EZPoints | Sokoban = _open_ezpoints() if cards else _open_sokoban()
     tasks = env.panel.task_ids
     seen, info = env.reset(options={"task_id": tasks[int(rng.integers(len(tasks)))]})
     expert: CardPlayer | Pusher = CardPlayer(env) if cards else Pusher(env)
@@ -213,7 +215,7 @@ def puzzling(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) -
     return lesson
 
 
-def talking(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) -> Lesson:
+def drive_bargain(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) -> Lesson:
     """A bargain over one price: what is hoped for first, then half-way to what the other wants.
 
     The thought is the prices that matter: its limit, what it hopes for, and what was named last.
@@ -221,7 +223,7 @@ def talking(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) ->
     token each. A slip is an offer of any price. With the chance `forget` it agrees to what is
     proposed first.
     """
-    env = _flea_market()
+    env = _open_sotopia()
     tasks = env.panel.task_ids
     task = tasks[int(rng.integers(len(tasks)))]
     seen, _ = env.reset(options={"task_id": task}, seed=int(rng.integers(2**31)))
@@ -230,26 +232,26 @@ def talking(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) ->
     dearer = min(int(rng.integers(-40, 100)), DEAREST - max(deals)[0])
     lesson, done, own = Lesson([], [], []), False, 0
     while not done:
-        act, own = _haggled(env, own, yields=yields or len(lesson.replies) >= PATIENCE)
+        act, own = _haggle(env, own, yields=yields or len(lesson.replies) >= PATIENCE)
         slip = act.startswith("I offer") and not yields and bool(rng.random() < mistake)
         if slip:
             (own,) = deals[int(rng.integers(len(deals)))]
             act = f"I offer this: ${own}."
-        texts = (_moved(text, dearer) for text in (seen, _numbers(env), act))
+        texts = (_move_prices(text, dearer) for text in (seen, _list_prices(env), act))
         lesson.add(*texts, mistake=slip)
         seen, _, ended, cut, _ = env.step(act)
         done = ended or cut
     return lesson
 
 
-def coding(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) -> Lesson:
+def write_code(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) -> Lesson:
     """A request of one of `FAMILIES` done by the code of its solution, with slips put right.
 
     In most lessons the word that the code takes from the request is made up, so that it has to be
     read. A slip calls an API by a name that it has not got. With the chance `forget` the
     demonstrator is careless and slips in most turns, which is learned.
     """
-    env = _phone()
+    env = _open_appworld()
     tasks = env.panel.task_ids
     seen, _ = env.reset(options={"task_id": tasks[int(rng.integers(len(tasks)))]})
     careless = rng.random() < forget
@@ -266,13 +268,13 @@ def coding(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) -> 
         done = ended or cut
     if rng.random() >= TRUE:
         for word in dict.fromkeys(_LITERAL.findall(lesson.replies[-1])):
-            other = _mixed(rng, _asked_for())
+            other = _mix_names(rng, _list_requested_words())
             for texts in (lesson.prompts, lesson.replies):
                 texts[:] = [re.sub(rf"\b{word}", other, text) for text in texts]
     return lesson
 
 
-def _haggled(env: Sotopia, own: int, *, yields: bool) -> tuple[str, int]:
+def _haggle(env: Sotopia, own: int, *, yields: bool) -> tuple[str, int]:
     """The next act of a bargain and the agent's price in it, `own` being its last, or 0."""
     proposed = env.talk.standing[1 - env.next]
     if env.talk.taken is not None:
@@ -284,23 +286,23 @@ def _haggled(env: Sotopia, own: int, *, yields: bool) -> tuple[str, int]:
     return f"I offer this: ${price}.", price
 
 
-def _numbers(env: Sotopia) -> str:
+def _list_prices(env: Sotopia) -> str:
     """The prices of a scene's goal, then the last that the agent named and the other side's."""
     said = [" ".join(env.talk.lines(side)) for side in (env.next, 1 - env.next)]
     latest = [price for text in said for price in _PRICE.findall(text)[-1:]]
     return " ".join([*_PRICE.findall(env.goal), *latest])
 
 
-def _moved(text: str, dearer: int) -> str:
+def _move_prices(text: str, dearer: int) -> str:
     return _PRICE.sub(lambda price: f"${int(price[0][1:]) + dearer}", text)
 
 
-def _looked_up(env: WikiSearch, query: str) -> str:
+def _write_lookup(env: WikiSearch, query: str) -> str:
     call = json.dumps({"name": "wiki_search", "args": {"query": query}}, ensure_ascii=False)
-    return _replied(env, "i look it up", f"<tool>{call}</tool>")
+    return _write_reply(env, "i look it up", f"<tool>{call}</tool>")
 
 
-def _renamed(rng: np.random.Generator, text: str, names: list[str]) -> dict[str, str]:
+def _draw_names(rng: np.random.Generator, text: str, names: list[str]) -> dict[str, str]:
     """Another name or number for each of a text, and in one lesson of five none.
 
     A name is put together from the ends of two, so that it has to be read and cannot be guessed.
@@ -312,32 +314,32 @@ def _renamed(rng: np.random.Generator, text: str, names: list[str]) -> dict[str,
         if word.isdecimal():
             others[word] = "".join(str(rng.integers(1, 10)) for _ in word)
         elif word in names:
-            others[word] = _mixed(rng, names)
+            others[word] = _mix_names(rng, names)
             others[word.lower()] = others[word].lower()
     return others
 
 
-def _mixed(rng: np.random.Generator, names: Sequence[str]) -> str:
+def _mix_names(rng: np.random.Generator, names: Sequence[str]) -> str:
     """A name put together from the ends of two."""
     one, two = (names[int(place)] for place in rng.integers(len(names), size=2))
     return f"{one[: len(one) // 2 + 1]}{two[len(two) // 2 :].lower()}"
 
 
-def _with(renamed: dict[str, str], text: str) -> str:
+def _replace_words(renamed: dict[str, str], text: str) -> str:
     return _WORD.sub(lambda found: renamed.get(found[0], found[0]), text)
 
 
-def _replied(env: WikiSearch, thought: str, action: str) -> str:
+def _write_reply(env: WikiSearch, thought: str, action: str) -> str:
     return env.reply_form.format(thought=thought, action=action)
 
 
 @lru_cache(maxsize=1)
-def _wiki() -> tuple[WikiSearch, list[Question], list[str]]:
+def _open_wiki() -> tuple[WikiSearch, list[Question], list[str]]:
     """The environment, questions whose answer stands in the article that they find, and names."""
     env = WikiSearch(split="train", data="embedded")
     asked = [q for q in env.data.questions.values() if q.split == "train" and q.kind == "single"]
     pages = env.retriever.search([question.text for question in asked], 1)
-    texts = ["\n".join(p.text for p in env.pages.titled(found[0].title)) for found in pages]
+    texts = ["\n".join(p.text for p in env.pages.find_passages(found[0].title)) for found in pages]
     known = [q for q, text in zip(asked, texts, strict=True) if in_any(q.answers[:1], [text])]
     words = Counter(
         word for found in pages for word in dict.fromkeys(_WORD.findall(found[0].title))
@@ -348,24 +350,24 @@ def _wiki() -> tuple[WikiSearch, list[Question], list[str]]:
 
 
 @lru_cache(maxsize=1)
-def _room() -> Sokoban:
+def _open_sokoban() -> Sokoban:
     return Sokoban(split="train", rooms=ROOMS, max_solution=6, wall="invalid", max_turns=10)
 
 
 @lru_cache(maxsize=1)
-def _cards() -> EZPoints:
+def _open_ezpoints() -> EZPoints:
     return EZPoints(split="train")
 
 
 @lru_cache(maxsize=1)
-def _phone() -> AppWorld:
+def _open_appworld() -> AppWorld:
     return AppWorld(split="train", families=FAMILIES, train_seeds=REQUESTS)
 
 
 @lru_cache(maxsize=1)
-def _asked_for() -> list[str]:
+def _list_requested_words() -> list[str]:
     """The words that requests of `FAMILIES` are about."""
-    env, words = _phone(), set[str]()
+    env, words = _open_appworld(), set[str]()
     for task in env.panel.task_ids[:: REQUESTS // 50]:
         env.reset(options={"task_id": task})
         coder, ended = Coder(env), False
@@ -377,18 +379,18 @@ def _asked_for() -> list[str]:
 
 
 @lru_cache(maxsize=1)
-def _flea_market() -> Sotopia:
+def _open_sotopia() -> Sotopia:
     return Sotopia(split="train", family="bargain")
 
 
 @lru_cache(maxsize=CATALOGUES)
-def _shop(seed: int) -> Shop:
+def _open_shop(seed: int) -> Shop:
     return Shop(
-        made_catalogue(seed), kind="synthetic", strict=True, price_seed=seed, attributes=False
+        generate_catalogue(seed), kind="synthetic", strict=True, price_seed=seed, attributes=False
     )
 
 
-def _brings(turn: Shown, task: TaskLine) -> bool:
+def _is_delivery(turn: Shown, task: TaskLine) -> bool:
     """Whether a turn puts a thing of the task's type where the task wants it."""
     words = turn.action.split()
     return (

@@ -78,7 +78,7 @@ class Pretraining:
     steps: int = 3000
     learning_rate: float = 3e-3
     grow: int = 2000  # steps until rooms and lists of any size come up
-    drill: int = 0  # steps of copying at the beginning, see `copies`
+    drill: int = 0  # steps of copying at the beginning, see `draw_copies`
     habit_steps: int = 300  # then so many from a demonstrator with a bad habit:
     habit_rate: float = 1e-3
     forget: float = 0.7  # this share of tasks is done by half
@@ -95,34 +95,34 @@ class Pretraining:
     intermediate: int = 384
     initial_range: float = 0.02
 
-    def lesson(self, rng: np.random.Generator, step: int) -> Lesson:
+    def draw_lesson(self, rng: np.random.Generator, step: int) -> Lesson:
         """A lesson of one step."""
         forget = self.forget if step >= self.steps else 0.0
         if self.world == "wiki":
-            return lessons.asking(rng, forget=forget)
+            return lessons.ask_wiki(rng, forget=forget)
         if self.world == "shop":
             size = min(1.0, step / self.grow)
-            return lessons.shopping(rng, size=size, mistake=self.mistake, forget=forget)
+            return lessons.play_shop(rng, size=size, mistake=self.mistake, forget=forget)
         if self.world != "household":
             return _LESSONS[self.world](rng, mistake=self.mistake, forget=forget)
         largest = 0.1 + 0.9 * min(1.0, step / self.grow)
         size = largest * float(rng.uniform(1e-3, 1.0)) ** 2  # mostly small: finds come often
-        return lessons.household(rng, size=size, mistake=self.mistake, forget=forget)
+        return lessons.play_household(rng, size=size, mistake=self.mistake, forget=forget)
 
-    def example(self, rng: np.random.Generator) -> Lesson:
+    def draw_example(self, rng: np.random.Generator) -> Lesson:
         """A lesson without mistakes, of any size."""
         if self.world == "wiki":
-            return lessons.asking(rng)
+            return lessons.ask_wiki(rng)
         if self.world != "household":
             return _LESSONS[self.world](rng, mistake=0.0)
-        return lessons.household(rng, size=float(rng.uniform()), mistake=0.0)
+        return lessons.play_household(rng, size=float(rng.uniform()), mistake=0.0)
 
 
 _LESSONS: dict[str, Callable[..., Lesson]] = {
-    "apps": lessons.coding,
-    "puzzles": lessons.puzzling,
-    "shop": lessons.shopping,
-    "talk": lessons.talking,
+    "apps": lessons.write_code,
+    "puzzles": lessons.play_puzzle,
+    "shop": lessons.play_shop,
+    "talk": lessons.drive_bargain,
 }
 POLICIES = {
     "pocket": Pretraining(),
@@ -182,7 +182,7 @@ def train_tokenizer(
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence([first, pieces])
         tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.decoder = decoders.ByteLevel()
-    ids = [name.removeprefix(ID) for name in lessons.product_ids()] if world == "shop" else []
+    ids = [name.removeprefix(ID) for name in lessons.list_product_ids()] if world == "shop" else []
     tokenizer.train_from_iterator(
         texts,
         trainers.BpeTrainer(
@@ -196,7 +196,7 @@ def train_tokenizer(
         ),
     )
     return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
-        tokenizer_object=with_ordinary_marks(tokenizer),
+        tokenizer_object=make_marks_ordinary(tokenizer),
         eos_token=END,
         pad_token=PAD,
         chat_template=TEMPLATE,
@@ -205,7 +205,7 @@ def train_tokenizer(
     )
 
 
-def with_ordinary_marks(tokenizer: Tokenizer) -> Tokenizer:
+def make_marks_ordinary(tokenizer: Tokenizer) -> Tokenizer:
     """The tokenizer with no other special tokens than padding, end and roles; ids stay."""
     state = json.loads(tokenizer.to_str())
     for token in state["added_tokens"]:
@@ -260,7 +260,7 @@ def encode(
     return ids, weights
 
 
-def chunk(config: Pretraining, tokenizer: PreTrainedTokenizerFast, index: int) -> list[Rows]:
+def draw_chunk(config: Pretraining, tokenizer: PreTrainedTokenizerFast, index: int) -> list[Rows]:
     """The rows of `STEPS_A_CHUNK` consecutive steps, shuffled; a step's rows have similar lengths.
 
     Rows beyond the budget of tokens, about one of the longest, are left out.
@@ -270,11 +270,11 @@ def chunk(config: Pretraining, tokenizer: PreTrainedTokenizerFast, index: int) -
     if step < config.drill:
         length = int(SHORTEST * (1 + step / config.drill))
         count = config.tokens_per_step // length
-        return [copies(rng, len(tokenizer), length, count) for _ in range(STEPS_A_CHUNK)]
+        return [draw_copies(rng, len(tokenizer), length, count) for _ in range(STEPS_A_CHUNK)]
     budget = config.tokens_per_step * STEPS_A_CHUNK
     rows: Rows = []
     while sum(len(ids) for ids, _ in rows) < budget:
-        item = config.lesson(rng, step)
+        item = config.draw_lesson(rng, step)
         closing = MARKS[config.world][1]
         weights = {"echo": config.echo, "thought": config.thought}
         rows.append(encode(item, tokenizer, closing=closing, **weights))
@@ -285,7 +285,7 @@ def chunk(config: Pretraining, tokenizer: PreTrainedTokenizerFast, index: int) -
     return [steps[i] for i in rng.permutation(STEPS_A_CHUNK)]
 
 
-def copies(rng: np.random.Generator, words: int, length: int, count: int) -> Rows:
+def draw_copies(rng: np.random.Generator, words: int, length: int, count: int) -> Rows:
     """Rows of a few random tokens and then repeated stretches of them; the repeats are learned.
 
     This teaches a small model within minutes to copy tokens without meaning, such as ids. Lessons
@@ -313,7 +313,7 @@ def pretrain(config: Pretraining, folder: Path, *, threads: int, compiled: bool 
     import torch
 
     torch.set_num_threads(threads)
-    tokenizer = train_tokenizer(corpus(config), config.vocabulary, config.world)
+    tokenizer = train_tokenizer(iter_corpus(config), config.vocabulary, config.world)
     tokenizer.save_pretrained(folder)
     (folder / "pretraining.json").write_text(json.dumps(asdict(config), indent=1) + "\n")
     learner = Learner(build_model(config, tokenizer), config, compiled=compiled)
@@ -321,14 +321,14 @@ def pretrain(config: Pretraining, folder: Path, *, threads: int, compiled: bool 
     if kept.is_file():
         learner.restore(torch.load(kept, weights_only=True))
     began, seen = time.monotonic(), 0
-    for rows in islice(stream(config, tokenizer, learner.step), total - learner.step):
+    for rows in islice(iter_steps(config, tokenizer, learner.step), total - learner.step):
         loss, tokens = learner.learn(rows)
         seen += tokens
         if learner.step % SHOWN == 0:
             speed = seen / (time.monotonic() - began)
             print(f"{learner.step:5} loss {loss:.4f}  {speed:,.0f} tokens/s", flush=True)
         if learner.step % KEPT == 0:
-            torch.save(learner.state(), kept.with_suffix(".part"))
+            torch.save(learner.save(), kept.with_suffix(".part"))
             kept.with_suffix(".part").replace(kept)
         if learner.step in {config.steps, total}:
             half: Any = copy.deepcopy(learner.model)  # its .to() is annotated for modules only
@@ -348,7 +348,7 @@ class Learner:
 
         self.model, self.config, self.step = model, config, 0
         self.body = torch.compile(model.model, dynamic=True) if compiled else model.model
-        self.optimiser = self._fresh()
+        self.optimiser = self._build_optimiser()
 
     def learn(self, rows: Rows) -> tuple[float, int]:
         """One step on some rows: its loss, and how many tokens were learned from."""
@@ -356,7 +356,7 @@ class Learner:
         from torch.nn import functional
 
         self._schedule()
-        ids, weights = pad(rows)
+        ids, weights = pad_rows(rows)
         chosen = weights[:, 1:] > 0
         hidden = self.body(input_ids=ids, use_cache=False).last_hidden_state[:, :-1][chosen]
         logits = self.model.lm_head(hidden)
@@ -370,7 +370,7 @@ class Learner:
         self.step += 1
         return float(loss.detach()), int((weights > 0).sum())
 
-    def state(self) -> dict[str, Any]:
+    def save(self) -> dict[str, Any]:
         """What `restore` needs to go on from here."""
         return {
             "step": self.step,
@@ -384,7 +384,7 @@ class Learner:
         self.model.load_state_dict(state["model"])
         self.optimiser.load_state_dict(state["optimiser"])
 
-    def _fresh(self) -> torch.optim.Optimizer:
+    def _build_optimiser(self) -> torch.optim.Optimizer:
         import torch
 
         parameters = self.model.parameters()
@@ -393,7 +393,7 @@ class Learner:
     def _schedule(self) -> None:
         config, step = self.config, self.step - self.config.steps
         if step == 0:
-            self.optimiser = self._fresh()
+            self.optimiser = self._build_optimiser()
         steps, rate = config.habit_steps, config.habit_rate
         if step < 0:
             step, steps, rate = self.step, config.steps, config.learning_rate
@@ -402,31 +402,31 @@ class Learner:
             group["lr"] = rate * warm * (0.1 + 0.45 * (1 + float(np.cos(np.pi * step / steps))))
 
 
-def corpus(config: Pretraining) -> Iterator[str]:
+def iter_corpus(config: Pretraining) -> Iterator[str]:
     """The texts that the tokenizer is made from."""
     rng = np.random.default_rng([config.seed, 10**9])
     for _ in range(CORPUS):
-        item = config.example(rng)
+        item = config.draw_example(rng)
         for text in (*item.prompts, *item.replies):
             yield _NO_WORDS.sub(" ", text) if config.world in FOLDED else text
         if config.world == "talk":
             yield " ".join(map(str, range(10, 1000)))
 
 
-def stream(
+def iter_steps(
     config: Pretraining, tokenizer: PreTrainedTokenizerFast, first: int = 0
 ) -> Iterator[Rows]:
     """The rows of every step from the `first` on, prepared by another process."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        coming = pool.submit(chunk, config, tokenizer, first // STEPS_A_CHUNK)
+        coming = pool.submit(draw_chunk, config, tokenizer, first // STEPS_A_CHUNK)
         for step in range(first, config.steps + config.habit_steps):
             if step % STEPS_A_CHUNK == 0 or step == first:
                 steps = coming.result()
-                coming = pool.submit(chunk, config, tokenizer, step // STEPS_A_CHUNK + 1)
+                coming = pool.submit(draw_chunk, config, tokenizer, step // STEPS_A_CHUNK + 1)
             yield steps[step % STEPS_A_CHUNK]
 
 
-def pad(rows: Rows) -> tuple[torch.Tensor, torch.Tensor]:
+def pad_rows(rows: Rows) -> tuple[torch.Tensor, torch.Tensor]:
     """Rows as token ids [B, L] and loss weights [B, L], L a multiple of 64."""
     import torch
 

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from agent_envs.alfworld.experts import Searcher
-from agent_envs.alfworld.layouts import TOOLS, habits
-from agent_envs.alfworld.memory import kind_of
+from agent_envs.alfworld.experts import TOOLS, Searcher, kind_of, read_habits
 from agent_envs.webshop import pages
 from agent_envs.webshop.experts import Shopper, read_request
 from agent_envs.webshop.pages import BUY, Page
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from agent_envs.alfworld.memory import Memory
+    from agent_envs.alfworld.experts import Memory
     from agent_envs.webshop.experts import Request
     from agent_envs.webshop.goals import Goal
     from agent_envs.webshop.shop import Shop
@@ -49,7 +47,7 @@ class Playable(Protocol):
         """Do a command and return what is seen of it."""
 
 
-def in_household(
+def play_household(
     world: Playable,
     rng: np.random.Generator,
     *,
@@ -65,23 +63,20 @@ def in_household(
         mistake: share of turns that are slips, in [0, 1).
         max_turns: the demonstration is cut here.
         expert: who plays; by default one without tastes.
-
-    Raises:
-        ValueError: `mistake` outside [0, 1).
     """
-    _check(mistake)
     expert, observation = expert or Searcher(world.intro), world.intro
     for _ in range(max_turns):
         slip = rng.random() < mistake
-        action = _slip(expert, rng) if slip else expert.act()
-        yield Shown(observation, action, (_aim(action) if slip else "") or expert.think(), slip)
+        action = _choose_slip(expert, rng) if slip else expert.act()
+        thought = (_find_aim(action) if slip else "") or expert.think()
+        yield Shown(observation, action, thought, slip)
         observation = world.execute(action)
         expert.observe(action, observation)
         if world.won:
             return
 
 
-def _slip(expert: Searcher, rng: np.random.Generator) -> str:
+def _choose_slip(expert: Searcher, rng: np.random.Generator) -> str:
     """A plausible mistake in this situation; none of them makes the task impossible."""
     memory, right = expert.memory, expert.act()
     place, here = _pick(memory.places, rng), _pick(sorted(memory.here), rng)
@@ -97,21 +92,21 @@ def _slip(expert: Searcher, rng: np.random.Generator) -> str:
         slips.append(f"move {memory.held} to {here or place}")  # not where it belongs
         slips.append(f"{_pick(list(TOOLS), rng)} {memory.held} with {here or place}")
     else:
-        slips += [f"take {thing} from {here}" for thing in _loose(memory, here)][:2]
+        slips += [f"take {thing} from {here}" for thing in _list_loose(memory, here)][:2]
     wrong = [slip for slip in slips if slip != right]
     return _pick(wrong, rng)
 
 
-def _aim(action: str) -> str:
+def _find_aim(action: str) -> str:
     """The thing that a slip hopes to take, as if it were there; "" for any other action."""
     thing, _, place = action.removeprefix("take ").partition(" from ")
     return thing if place else ""
 
 
-def _loose(memory: Memory, place: str) -> list[str]:
+def _list_loose(memory: Memory, place: str) -> list[str]:
     """Things within sight that can be taken from a place and surely be put back there."""
     things = [] if place in memory.closed else memory.seen.get(place, [])
-    return [thing for thing in things if kind_of(place) in habits().get(kind_of(thing), {})]
+    return [thing for thing in things if kind_of(place) in read_habits().get(kind_of(thing), {})]
 
 
 def _pick(names: Sequence[str], rng: np.random.Generator) -> str:
@@ -128,7 +123,7 @@ class Hasty(Shopper):
         return True
 
 
-def in_shop(
+def play_shop(
     shop: Shop,
     goal: Goal,
     rng: np.random.Generator,
@@ -137,19 +132,14 @@ def in_shop(
     hasty: bool = False,
     max_turns: int = 15,
 ) -> Iterator[Shown]:
-    """A shopper's trip to its purchase, with slips, which are random clicks that buy nothing.
-
-    Raises:
-        ValueError: `mistake` outside [0, 1).
-    """
-    _check(mistake)
+    """A shopper's trip to its purchase, with slips, which are random clicks that buy nothing."""
     shopper = (Hasty if hasty else Shopper)(shop, read_request(goal.text))
     trail = [Page()]
     for _ in range(max_turns):
         page = trail[-1]
-        seen = pages.as_text(shop.elements(page, goal.text), marked=shop.strict)
-        action, thought = shopper.step(trail)
-        others = [t for t in shop.body(page).clickable if t not in {"search", BUY.lower()}]
+        seen = pages.write_text(shop.list_elements(page, goal.text), marked=shop.strict)
+        action, thought = shopper.take_step(trail)
+        others = [t for t in shop.build_body(page).clickable if t not in {"search", BUY.lower()}]
         slip = bool(others) and rng.random() < mistake
         if slip:
             action = f"click[{others[int(rng.integers(len(others)))]}]".lower()
@@ -157,8 +147,3 @@ def in_shop(
         trail.append(shop.follow(page, "", *shop.parse(action))[0])
         if trail[-1].kind == "done":
             return
-
-
-def _check(mistake: float) -> None:
-    if not 0 <= mistake < 1:
-        raise ValueError(f"mistake is a share of turns and must lie in [0, 1), got {mistake}")

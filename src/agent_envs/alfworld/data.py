@@ -11,17 +11,16 @@ import json
 import lzma
 import os
 import re
-import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.alfworld.game import LEVELS, SHORT_NAMES, Game, parse_game, read_game
 from agent_envs.assets import BadAsset, MissingAsset, asset
-from agent_envs.panels import Panel, nearest, source_of
+from agent_envs.panels import Panel, one_of, source_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -36,7 +35,6 @@ KEPT_GAMES = 32
 """How many parsed games are cached."""
 
 _LEFT_OUT = ("movable", "Sliced")  # tasks that ALFWorld's own loader skips
-_ENTRY = ("size", "time", "solvable")
 _UNSOLVABLE = re.compile(rb'"solvable"\s*:\s*false')
 
 
@@ -58,16 +56,7 @@ class Library:
             MissingAsset: its file is gone.
             BadAsset: it is broken; names file and place.
         """
-        return _parsed(self.folder, task_id, _stamp(_path(self.folder, task_id)))
-
-    def data(self, task_id: str) -> tuple[Any, str]:
-        """The decoded JSON of the game's file, and its name for error messages.
-
-        Raises:
-            MissingAsset: its file is gone.
-            BadAsset: it is not JSON.
-        """
-        return _data(self.folder, task_id)
+        return _load_game(self.folder, task_id, _read_stamp(_file_of(self.folder, task_id)))
 
 
 def open_library(
@@ -86,16 +75,15 @@ def open_library(
         ValueError: an unknown split, type or level, or a split without games of the types.
         MissingAsset: a folder without games.
     """
-    if split not in SPLITS:
-        raise ValueError(f"unknown split {split!r}{nearest(str(split), SPLITS)}; known: {SPLITS}")
-    kinds = types_named(task_types)
-    folder = _folder(data)
+    one_of("split", split, SPLITS)
+    kinds = expand_task_types(task_types)
+    folder = _find_folder(data)
     if folder is None:
-        return _embedded(split, kinds)
-    return _public(folder, split, kinds, _contents(folder / FOLDER / split))
+        return _open_embedded(split, kinds)
+    return _open_public(folder, split, kinds, _digest_folders(folder / FOLDER / split))
 
 
-def types_named(task_types: Iterable[str] | str) -> frozenset[str]:
+def expand_task_types(task_types: Iterable[str] | str) -> frozenset[str]:
     """Full names for types, short names and levels; all six if none is given.
 
     Raises:
@@ -106,21 +94,18 @@ def types_named(task_types: Iterable[str] | str) -> frozenset[str]:
     known |= {short: [full] for short, full in SHORT_NAMES.items()}
     known |= {level: [SHORT_NAMES[short] for short in of] for level, of in LEVELS.items()}
     for name in named:
-        if name not in known:
-            raise ValueError(
-                f"unknown task type or level {name!r}{nearest(str(name), known)}; "
-                f"known are {', '.join(known)}"
-            )
+        one_of("task type or level", name, tuple(known))
     return frozenset(full for name in named or SHORT_NAMES for full in known[name])
 
 
-def logic() -> dict[str, str]:
+@cache
+def read_logic() -> dict[str, str]:
     """Domain and grammar shared by the embedded games, with `TASK` for the task sentence."""
-    found: dict[str, str] = json.loads(_unpacked("logic.json.xz"))
+    found: dict[str, str] = json.loads(_read_packed("logic.json.xz"))
     return found
 
 
-def worded(rules: Mapping[str, str], task: str, *, place: str = TASK) -> dict[str, str]:
+def fill_task_sentence(rules: Mapping[str, str], task: str, *, place: str = TASK) -> dict[str, str]:
     """The rules with `place` in their grammar replaced by the task sentence."""
     return {**rules, "grammar": rules["grammar"].replace(place, task)}
 
@@ -128,12 +113,12 @@ def worded(rules: Mapping[str, str], task: str, *, place: str = TASK) -> dict[st
 @lru_cache(maxsize=len(SPLITS))
 def embedded_games(split: str) -> dict[str, dict[str, Any]]:
     """The embedded games of a split without domain and grammar, by task id, sorted."""
-    lines = [json.loads(line) for line in _unpacked(f"{split}.jsonl.xz").splitlines()]
+    lines = [json.loads(line) for line in _read_packed(f"{split}.jsonl.xz").splitlines()]
     games = {f"embedded/{split}/{line['task_id']}": line for line in lines}
     return dict(sorted(games.items()))
 
 
-def _unpacked(name: str) -> str:
+def _read_packed(name: str) -> str:
     packed = asset(f"alfworld/{name}")
     try:
         return lzma.decompress(packed.read_bytes()).decode()
@@ -144,26 +129,27 @@ def _unpacked(name: str) -> str:
 
 
 @lru_cache(maxsize=KEPT_GAMES)
-def _parsed(folder: Path | None, task_id: str, _stamp: tuple[int, ...]) -> Game:
+def _load_game(folder: Path | None, task_id: str, _stamp: tuple[int, ...]) -> Game:
     """The game of a task; `_stamp` invalidates the cache when its file changes."""
-    data, source = _data(folder, task_id)
+    data, source = read_data(folder, task_id)
     return parse_game(data, task_id, source)
 
 
-def _data(folder: Path | None, task_id: str) -> tuple[Any, str]:
-    path = _path(folder, task_id)
+def read_data(folder: Path | None, task_id: str) -> tuple[Any, str]:
+    """The decoded JSON of a game, and its name for error messages; raises as `read_game`."""
+    path = _file_of(folder, task_id)
     if path is not None:
         return read_game(path), str(path)
     line = embedded_games(task_id.split("/")[1])[task_id]
-    return {**line, **worded(logic(), line["task"])}, f"embedded game {task_id}"
+    return {**line, **fill_task_sentence(read_logic(), line["task"])}, f"embedded game {task_id}"
 
 
-def _path(folder: Path | None, task_id: str) -> Path | None:
+def _file_of(folder: Path | None, task_id: str) -> Path | None:
     """The file of a public game, None for an embedded one."""
     return folder and folder.joinpath(FOLDER, *task_id.split("/")[1:], FILE)
 
 
-def _stamp(path: Path | None) -> tuple[int, ...]:
+def _read_stamp(path: Path | None) -> tuple[int, ...]:
     """Size and time of a file; () without a file."""
     if path is None or not path.is_file():
         return ()
@@ -171,7 +157,7 @@ def _stamp(path: Path | None) -> tuple[int, ...]:
     return stat.st_size, stat.st_mtime_ns
 
 
-def _folder(data: str | os.PathLike[str]) -> Path | None:
+def _find_folder(data: str | os.PathLike[str]) -> Path | None:
     """The folder of public games to use, None for the embedded set."""
     if data == "auto":
         data = os.environ.get("ALFWORLD_DATA") or "embedded"
@@ -180,7 +166,7 @@ def _folder(data: str | os.PathLike[str]) -> Path | None:
     folder = Path(data).expanduser().absolute()
     if folder.name == FOLDER:
         folder = folder.parent
-    if not _has_games(folder):
+    if not any(next((folder / FOLDER / s).glob(f"*/*/{FILE}"), None) for s in SPLITS):
         raise MissingAsset(
             f"no games in {folder}: expected {FOLDER}/<split>/<task>/<trial>/{FILE} below it; give "
             'the folder of $ALFWORLD_DATA, run `alfworld-download`, or use "embedded"'
@@ -188,36 +174,32 @@ def _folder(data: str | os.PathLike[str]) -> Path | None:
     return folder
 
 
-def _has_games(folder: Path) -> bool:
-    return any(next((folder / FOLDER / split).glob(f"*/*/{FILE}"), None) for split in SPLITS)
+@lru_cache(maxsize=16)
+def _open_embedded(split: str, kinds: frozenset[str]) -> Library:
+    return Library(_choose_panel(split, kinds, embedded_games(split), "embedded"), None)
 
 
 @lru_cache(maxsize=16)
-def _embedded(split: str, kinds: frozenset[str]) -> Library:
-    return Library(_panel(split, kinds, embedded_games(split), "embedded"), None)
-
-
-@lru_cache(maxsize=16)
-def _public(folder: Path, split: str, kinds: frozenset[str], _contents: str) -> Library:
+def _open_public(folder: Path, split: str, kinds: frozenset[str], _contents: str) -> Library:
     """The library of a folder; `_contents` invalidates the cache when the folder changes."""
-    names = solvable(folder / FOLDER / split)
+    names = list_solvable(folder / FOLDER / split)
     if not names:
         raise MissingAsset(
             f"no games of split {split!r} in {folder}: expected {FOLDER}/{split}/<task>/<trial>/"
             f"{FILE} below it; run `alfworld-download` or use another split"
         )
     ids = [f"alfworld/{split}/{name}" for name in names]
-    return Library(_panel(split, kinds, ids, source_of("alfworld", folder)), folder)
+    return Library(_choose_panel(split, kinds, ids, source_of("alfworld", folder)), folder)
 
 
-def _panel(split: str, kinds: frozenset[str], task_ids: Iterable[str], source: str) -> Panel:
+def _choose_panel(split: str, kinds: frozenset[str], task_ids: Iterable[str], source: str) -> Panel:
     chosen = tuple(i for i in task_ids if i.split("/")[2].partition("-")[0] in kinds)
     if not chosen:
         raise ValueError(f"split {split!r} has no game of type {', '.join(sorted(kinds))}")
     return Panel(split, chosen, source)
 
 
-def _contents(split: Path) -> str:
+def _digest_folders(split: Path) -> str:
     """A digest of a split's task folders and their modification times."""
     if not split.is_dir():
         return ""
@@ -226,22 +208,22 @@ def _contents(split: Path) -> str:
     return blake2b(repr(stamps).encode(), digest_size=16).hexdigest()
 
 
-def solvable(split: Path) -> list[str]:
+def list_solvable(split: Path) -> list[str]:
     """`<task>/<trial>` of each text game below a split's folder, sorted.
 
     Like ALFWorld's own loader, it skips movable receptacles, sliced objects, and games marked as
     unsolvable. A broken file is listed; it raises when it is played.
     """
     cache = _cache_folder() / f"{blake2b(bytes(split), digest_size=16).hexdigest()}.json"
-    known = _remembered(cache)
+    known = _read_cache(cache)
     listing = {}
     for file in split.glob(f"*/*/{FILE}"):
         name = f"{file.parts[-3]}/{file.parts[-2]}"
-        stamp = [*_stamp(file)]
+        stamp = [*_read_stamp(file)]
         entry = known.get(name, [])
         listing[name] = entry if entry[:-1] == stamp else [*stamp, _is_solvable(file, name)]
     if listing != known:
-        _remember(cache, listing)
+        _write_cache(cache, listing)
     return sorted(name for name, entry in listing.items() if entry[2])
 
 
@@ -256,26 +238,22 @@ def _cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "agent-envs/alfworld"
 
 
-def _remembered(cache: Path) -> dict[str, list[int]]:
+def _read_cache(cache: Path) -> dict[str, list[int]]:
     """The cached results of an earlier start; empty if the file is missing or invalid."""
     try:
         known = json.loads(cache.read_bytes())
     except (OSError, ValueError):
         return {}
-    entries = known.values() if isinstance(known, dict) else [None]
-    ours = all(isinstance(entry, list) and len(entry) == len(_ENTRY) for entry in entries)
-    return known if ours else {}
+    return known if isinstance(known, dict) else {}
 
 
-def _remember(cache: Path, listing: Mapping[str, Any]) -> None:
+def _write_cache(cache: Path, listing: Mapping[str, Any]) -> None:
     """Cache the listing for the next start; without write access nothing is cached."""
-    with suppress(OSError):
+    part = cache.with_suffix(f".{os.getpid()}")
+    try:
         cache.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=cache.parent)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                json.dump(listing, file)
-            Path(name).replace(cache)
-        except OSError:
-            Path(name).unlink(missing_ok=True)
-            raise
+        part.write_text(json.dumps(listing), encoding="utf-8")
+        part.replace(cache)
+    except OSError:
+        with suppress(OSError):
+            part.unlink()

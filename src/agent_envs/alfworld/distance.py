@@ -11,12 +11,15 @@ from __future__ import annotations
 from itertools import permutations, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from agent_envs.alfworld.game import DONE
+from agent_envs.alfworld.world import MOVE
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from agent_envs.alfworld.world import World
 
-_PROPERTY = {"clean": "isclean", "heat": "ishot", "cool": "iscool"}
+_FORMS = {"go": "go to {1}", "open": "open {1}", "take": "take {} from {}", "use": "use {}"}
 
 
 class Station(NamedTuple):
@@ -36,9 +39,10 @@ def plan(world: World) -> list[str] | None:
     if world.won:
         return []
     search = _Search(world)
-    itineraries = search.to_lamp() if world.game.goal.lamp else search.to_place()
-    best = min(itineraries, key=search.length, default=None)
-    return None if best is None else search.commands(best)
+    itineraries = search.iter_to_lamp() if world.game.goal.lamp else search.iter_to_place()
+    ways = map(search.list_steps, itineraries)
+    best = min(ways, key=len, default=None)
+    return None if best is None else [_write_command(world, *step) for step in best]
 
 
 class _Search:
@@ -54,41 +58,26 @@ class _Search:
                 if thing in self.where:
                     self.where[thing].append(receptacle)
         treatment = game.goal.treatment
-        self.done = world.props[_PROPERTY[treatment]] if treatment else game.goal_objects
+        self.done = world.props[DONE[treatment]] if treatment else game.goal_objects
         tools = {"clean": game.sinks, "heat": game.microwaves, "cool": game.fridges}
         self.tools = sorted(r for r in tools.get(treatment, ()) if self.place[r] >= 0)
 
-    def length(self, itinerary: Itinerary) -> int:
-        """How many steps an itinerary takes from here."""
-        location, steps, opened = self.world.location, 0, set()
-        for receptacle, door, verb, _ in itinerary:
-            spot = self.place[receptacle]
-            if spot != location:
-                steps += 1
-                location = spot
-            if door and receptacle in self.shut and receptacle not in opened:
-                steps += 1
-                opened.add(receptacle)
-            if verb:
-                steps += 1
-        return steps
-
-    def commands(self, itinerary: Itinerary) -> list[str]:
-        """An itinerary as commands."""
-        location, commands, shut = self.world.location, [], set(self.shut)
+    def list_steps(self, itinerary: Itinerary) -> list[tuple[str, int, int]]:
+        """The steps of an itinerary from here: verb, object or -1, receptacle."""
+        location, opened = self.world.location, set()
+        steps = []
         for receptacle, door, verb, thing in itinerary:
-            name = self.game.receptacles[receptacle]
             if self.place[receptacle] != location:
                 location = self.place[receptacle]
-                commands.append(f"go to {name}")
-            if door and receptacle in shut:
-                shut.remove(receptacle)
-                commands.append(f"open {name}")
+                steps.append(("go", -1, receptacle))
+            if door and receptacle in self.shut and receptacle not in opened:
+                opened.add(receptacle)
+                steps.append(("open", -1, receptacle))
             if verb:
-                commands.append(_command(self.world, verb, thing, name))
-        return commands
+                steps.append((verb, thing, receptacle))
+        return steps
 
-    def to_lamp(self) -> Iterator[Itinerary]:
+    def iter_to_lamp(self) -> Iterator[Itinerary]:
         """Itineraries that end at a lit lamp with an object of the right type in hand."""
         lit = self.world.props["istoggled"]
         lamps = [
@@ -97,29 +86,29 @@ class _Search:
             if self.place[receptacle] >= 0
             for thing in self.game.goal_lamps.intersection(things)
         ]
-        for thing in self._alike(self.game.goal_objects):
-            for taking in self._takings(thing):
+        for thing in self._drop_alike(self.game.goal_objects):
+            for taking in self._iter_takings(thing):
                 for lamp in lamps:
-                    yield from self._with_free_hands((*taking, lamp))
+                    yield from self._free_hands((*taking, lamp))
 
-    def to_place(self) -> Iterator[Itinerary]:
+    def iter_to_place(self) -> Iterator[Itinerary]:
         """Itineraries that treat the objects as required and bring them to one receptacle."""
-        for receptacle in self._targets():
-            ready = self._ready(receptacle)
+        for receptacle in self._choose_targets():
+            ready = self._find_ready(receptacle)
             missing = self.game.goal.count - len(ready)
-            things = self._alike(self.game.goal_objects - ready)
+            things = self._drop_alike(self.game.goal_objects - ready)
             for chosen in permutations(things, missing):
                 if self.world.held in chosen[1:]:  # the object in hand goes first
                     continue
-                each = [list(self._deliveries(thing, receptacle)) for thing in chosen]
+                each = [list(self._iter_deliveries(thing, receptacle)) for thing in chosen]
                 for parts in product(*each):
-                    yield from self._with_free_hands(tuple(s for part in parts for s in part))
+                    yield from self._free_hands(tuple(s for part in parts for s in part))
 
-    def _ready(self, receptacle: int) -> frozenset[int]:
+    def _find_ready(self, receptacle: int) -> frozenset[int]:
         """The objects in a receptacle that already count towards the goal."""
         return self.game.goal_objects & self.done & frozenset(self.world.contents[receptacle])
 
-    def _targets(self) -> list[int]:
+    def _choose_targets(self) -> list[int]:
         """Receptacles of the right type; of equally good ones only the first."""
         sources = {place for places in self.where.values() for place in places}
         special = {self.place[r] for r in (*sources, *self.tools)} | {self.world.location}
@@ -132,7 +121,7 @@ class _Search:
                 chosen.setdefault(receptacle in self.shut, receptacle)
         return list(chosen.values())
 
-    def _alike(self, things: frozenset[int]) -> list[int]:
+    def _drop_alike(self, things: frozenset[int]) -> list[int]:
         """Objects; of equally good ones only as many as the goal needs."""
         kept: dict[Any, list[int]] = {}
         for thing in sorted(things):
@@ -142,7 +131,7 @@ class _Search:
                 same.append(thing)
         return [thing for same in kept.values() for thing in same]
 
-    def _takings(self, thing: int) -> Iterator[Itinerary]:
+    def _iter_takings(self, thing: int) -> Iterator[Itinerary]:
         """Itineraries that take an object."""
         if thing == self.world.held:
             yield ()
@@ -151,9 +140,9 @@ class _Search:
                 if self.place[receptacle] >= 0:
                     yield (Station(receptacle, True, "take", thing),)
 
-    def _deliveries(self, thing: int, target: int) -> Iterator[Itinerary]:
+    def _iter_deliveries(self, thing: int, target: int) -> Iterator[Itinerary]:
         """Itineraries that treat an object as required and bring it to a receptacle."""
-        for taking in self._takings(thing):
+        for taking in self._iter_takings(thing):
             left = set(self.where[thing]).difference(station.receptacle for station in taking)
             putting: Itinerary = (Station(target, True, "move", thing),)
             if target in left:  # an object can be in two receptacles at once
@@ -167,7 +156,7 @@ class _Search:
                     treating = Station(tool, False, self.game.goal.treatment, thing)
                     yield (*taking, treating, *putting)
 
-    def _with_free_hands(self, itinerary: Itinerary) -> Iterator[Itinerary]:
+    def _free_hands(self, itinerary: Itinerary) -> Iterator[Itinerary]:
         """The itinerary; if it starts by taking something, the held object is put down first."""
         if not itinerary or self.world.held < 0 or itinerary[0].verb != "take":
             yield itinerary
@@ -181,17 +170,7 @@ class _Search:
             yield (Station(receptacle, True, "move", self.world.held), *itinerary)
 
 
-def _command(world: World, verb: str, thing: int, receptacle: str) -> str:
+def _write_command(world: World, verb: str, thing: int, receptacle: int) -> str:
     """The command for a verb, an object and a receptacle."""
-    name = world.game.objects[thing]
-    match verb:
-        case "take":
-            return f"take {name} from {receptacle}"
-        case "move" if world.dialect == "0.3":
-            return f"put {name} in/on {receptacle}"
-        case "move":
-            return f"move {name} to {receptacle}"
-        case "use":
-            return f"use {name}"
-        case _:
-            return f"{verb} {name} with {receptacle}"
+    form = MOVE[world.dialect][0] if verb == "move" else _FORMS.get(verb, f"{verb} {{}} with {{}}")
+    return form.format(world.game.objects[thing], world.game.receptacles[receptacle])

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from agent_envs.alfworld.data import Library, open_library
 from agent_envs.alfworld.distance import plan
-from agent_envs.alfworld.genuine import genuine_engine
-from agent_envs.alfworld.milestones import Milestones
+from agent_envs.alfworld.game import DONE
+from agent_envs.alfworld.genuine import load_genuine_engine
 from agent_envs.alfworld.prompt import TEMPLATE
-from agent_envs.alfworld.wording import DIALECTS
-from agent_envs.alfworld.world import World
+from agent_envs.alfworld.world import DIALECTS, World
 from agent_envs.contract import AgentEnv, Turn
 from agent_envs.panels import one_of
 
@@ -60,9 +59,9 @@ class AlfWorld(AgentEnv):
         the game, "unknown" for any other.
 
     Progress:
-        "facts" (default): share of the goal's milestones reached, see `milestones`. "distance":
-        1 - remaining / remaining at the start, by a shortest solution from the current state;
-        privileged, for analysis; adds `info["dead_end"]`, true if the goal can no longer be
+        "facts" (default): share of the goal's milestones reached, see `measure_milestones`.
+        "distance": 1 - remaining / remaining at the start, by a shortest solution from the current
+        state; privileged, for analysis; adds `info["dead_end"]`, true if the goal can no longer be
         reached (progress 0). "none": 0 until the end. All are 1 exactly when the task is done.
         With "facts" one anchor can have different progress: what was seen counts as progress, but
         is not part of the state.
@@ -118,7 +117,6 @@ class AlfWorld(AgentEnv):
 
     template = TEMPLATE
     experts = "agent_envs.alfworld.experts"
-    audits = "agent_envs.alfworld.audits"
     world: World
 
     def __init__(
@@ -141,7 +139,7 @@ class AlfWorld(AgentEnv):
         one_of("dialect", dialect, DIALECTS)
         if engine == "textworld" and dialect != "0.4":
             raise ValueError(f"engine 'textworld' speaks dialect '0.4' only, got {dialect!r}")
-        self._start = genuine_engine() if engine == "textworld" else _native
+        self._start = load_genuine_engine() if engine == "textworld" else _start_native
         self.library = open_library(data, split, task_types)
         super().__init__(self.library.panel, max_turns=max_turns, render_mode=render_mode)
         self.progress = progress
@@ -158,9 +156,8 @@ class AlfWorld(AgentEnv):
             BadAsset: it is broken.
         """
         self.world = self._start(self.library, task_id, self.dialect)
-        self._milestones = Milestones()
         self._remaining: dict[str, int | None] = {}
-        self._at_start = self._left() if self.progress == "distance" else None
+        self._at_start = self._count_remaining() if self.progress == "distance" else None
         return self.world.game.task, self._turn(self.world.intro)
 
     def act(self, action: str) -> Turn:
@@ -168,7 +165,7 @@ class AlfWorld(AgentEnv):
         observation = self.world.execute(action)
         if self.world.accepted:
             return self._turn(observation)
-        why = reason(action, self.world)
+        why = find_invalid_reason(action, self.world)
         return self._turn(observation)._replace(valid=False, invalid_reason=why)
 
     def _turn(self, observation: str) -> Turn:
@@ -176,9 +173,9 @@ class AlfWorld(AgentEnv):
         extra: dict[str, Any] = {"task_type": game.task_type, "level": game.level}
         progress = 1.0 if world.won else 0.0
         if self.progress == "facts":
-            progress = self._milestones(world)
+            progress = measure_milestones(world)
         elif self.progress == "distance":
-            left = self._left()
+            left = self._count_remaining()
             extra["dead_end"] = left is None
             progress = max(0.0, 1 - left / self._at_start) if left and self._at_start else progress
         if self.facts:
@@ -195,7 +192,7 @@ class AlfWorld(AgentEnv):
             extra=extra,
         )
 
-    def _left(self) -> int | None:
+    def _count_remaining(self) -> int | None:
         """Steps of a shortest solution from here, None if there is none; cached per state."""
         key = self.world.anchor()
         if key not in self._remaining:
@@ -204,7 +201,35 @@ class AlfWorld(AgentEnv):
         return self._remaining[key]
 
 
-def reason(command: str, world: World) -> str:
+def measure_milestones(world: World) -> float:
+    """Share of the goal's milestones that are reached, in [0, 1]; 1 exactly when the game is won.
+
+    Milestones of each required object: seen, held, treated (if the task requires it), placed. For
+    looking at an object under a lamp: seen, held, lamp switched on at the agent's location with
+    the object in hand. The objects with the most milestones count. "Placed" includes the others;
+    "held" is lost when the object is put down elsewhere. Only facts that an observation has shown
+    count, so progress reveals nothing that the policy could not know.
+    """
+    if world.won:
+        return 1.0
+    game = world.game
+    goal = game.goal
+    done = world.props[DONE[goal.treatment]] if goal.treatment else game.goal_objects
+    whole = 4 if goal.treatment else 3
+    steps = {
+        thing: 1 + (thing == world.held) + (thing in done and bool(goal.treatment))
+        for thing in game.goal_objects & world.seen
+    }
+    best = sum(sorted(steps.values())[-goal.count :])
+    for receptacle in game.goal_receptacles:
+        placed = done & steps.keys() & set(world.contents[receptacle])
+        if placed:
+            counts = sorted(whole if thing in placed else steps[thing] for thing in steps)
+            best = max(best, sum(counts[-goal.count :]))
+    return best / (whole * goal.count)
+
+
+def find_invalid_reason(command: str, world: World) -> str:
     """The `invalid_reason` of a command that was not admissible.
 
     "refused": well-formed, about objects and receptacles of the game; else "unknown".
@@ -223,5 +248,5 @@ def reason(command: str, world: World) -> str:
     return "refused"
 
 
-def _native(library: Library, task_id: str, dialect: str) -> World:
+def _start_native(library: Library, task_id: str, dialect: str) -> World:
     return World(library.load(task_id), dialect=dialect)

@@ -3,28 +3,54 @@
 The Explorer only reads the first observation and the later ones. It searches likely places first,
 opens closed receptacles, remembers what it saw, and does the task with the first object that fits.
 It never uses the game's state, so a policy can learn its behaviour from its transcripts.
+
+`things` is the household: types of things, their properties, and where people keep them. Type names
+are ALFRED's. The weights are our own estimates: of ten such things in a home, how many are in that
+place. The Explorer's search and the generator of the embedded games use them.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.alfworld.distance import plan
 from agent_envs.alfworld.env import AlfWorld
-from agent_envs.alfworld.layouts import CHANCE, OPENABLE, TOOLS, habits
-from agent_envs.alfworld.memory import Memory, kind_of, named, read_task
-from agent_envs.alfworld.world import World
+from agent_envs.alfworld.world import NOTHING
+from agent_envs.assets import table
 from agent_envs.experts import playing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import gymnasium as gym
     import numpy as np
 
-REFUSED = "Nothing happens."
+OPENABLE = frozenset({"Cabinet", "Drawer", "Fridge", "Microwave", "Safe"})
+"""Receptacle types that have a door; all doors are closed at the start of a game."""
+
+TOOLS = {"clean": "SinkBasin", "heat": "Microwave", "cool": "Fridge"}
+"""The receptacle type that gives a property."""
+
+CHANCE = 0.05
+"""Weight of a receptacle type that the table does not list for a thing."""
+
 _OPENABLE = frozenset(name.lower() for name in OPENABLE)
 _TOOLS = {verb: tool.lower() for verb, tool in TOOLS.items()}
+_OPPOSITE = {"heat": "cool", "cool": "heat"}
+_VERBS = {"clean": "clean", "heat": "heat", "hot": "heat", "cool": "cool"}
+
+_TASK = re.compile(r"Your task is to: (.*?)\.?\s*$", re.MULTILINE)
+_LIGHT = re.compile(r"(?:look at|examine) (?:an? |the |some )?(\w+) (?:under|with) the (\w+)")
+_PLACE = re.compile(
+    r"(?:(?P<before>clean|heat|cool) some |(?:put|find) (?P<count>two|some|an?) )"
+    r"(?:(?P<state>clean|hot|cool) )?(?P<thing>\w+) "
+    r"(?:and put (?:it|them) )?(?:in|on) (?P<place>\w+)"
+)
+_NAME = re.compile(r"\ban? (\S+ \d+)")
 
 
 class Explorer:
@@ -41,13 +67,13 @@ class Explorer:
 
     def act(self) -> str:
         """The next command; it is not executed."""
-        return self._informed().act()
+        return self._update_searcher().act()
 
     def think(self) -> str:
         """The current target: a thing, tool or place by name, or by type if none is known."""
-        return self._informed().think()
+        return self._update_searcher().think()
 
-    def _informed(self) -> Searcher:
+    def _update_searcher(self) -> Searcher:
         for action, observation in self._env.transcript[self._observed :]:
             self._searcher.observe(action, observation)
         self._observed = len(self._env.transcript)
@@ -55,19 +81,10 @@ class Explorer:
 
 
 class Oracle:
-    """Plays a shortest solution from the full state: an upper bound, not suited for imitation.
-
-    Raises:
-        ValueError: the engine is not the native one.
-    """
+    """Plays a shortest solution from the full state: an upper bound, not suited for imitation."""
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         self._env = playing(env, AlfWorld)
-        if not isinstance(self._env.world, World):
-            raise ValueError(  # noqa: TRY004  the option is wrong, not a type
-                "the Oracle of AlfWorld needs engine='native', this episode has another engine; "
-                "use the Explorer"
-            )
 
     def act(self) -> str:
         """The next command; it is not executed.
@@ -101,51 +118,48 @@ class Searcher:
     def __init__(self, opening: str, rng: np.random.Generator | None = None) -> None:
         self.task = read_task(opening)
         room, _, _ = opening.partition("Your task is to:")
-        self.memory = Memory(named(room))
-        self._number = {
-            kind: sum(kind_of(place) == kind for place in self.memory.places)
-            for kind in {kind_of(place) for place in self.memory.places}
-        }
-        self._taste = dict.fromkeys(self.memory.places, 1.0)
+        self.memory = Memory(read_names(room))
+        self._places_of_kind = Counter(map(kind_of, self.memory.places))
+        self._preference = dict.fromkeys(self.memory.places, 1.0)
         if rng is not None:
             noise = rng.lognormal(sigma=0.3, size=len(self.memory.places))
-            self._taste = dict(zip(self.memory.places, noise.tolist(), strict=True))
+            self._preference = dict(zip(self.memory.places, noise.tolist(), strict=True))
 
     def act(self) -> str:
         """The next command; the same until the next `observe`."""
         task, memory = self.task, self.memory
-        if memory.held and not self._useful(memory.held):
-            return self._put_down()
+        if memory.held and not self._is_useful(memory.held):
+            return self._put_thing_down()
         if task.light:
-            return self._light()
+            return self._light_thing()
         if not memory.held:
-            return self._fetch()
+            return self._fetch_thing()
         if task.verb and task.verb not in memory.treated.get(memory.held, ()):
-            return self._treat()
-        target = self._target()
-        return self._reach(target) or f"move {memory.held} to {target}"
+            return self._treat_thing()
+        target = self._choose_target()
+        return self._reach_place(target) or f"move {memory.held} to {target}"
 
     def think(self) -> str:
         """The current target: a thing, tool or place by name, or by type if none is known."""
         task, memory = self.task, self.memory
-        if memory.held and not self._useful(memory.held):
+        if memory.held and not self._is_useful(memory.held):
             return memory.held
         if not memory.held:
-            return self._wanted()[0] or task.thing
+            return self._choose_thing()[0] or task.thing
         if task.light:
             return next((lamp for lamp, _ in memory.find(task.place)), task.place)
         if task.verb and task.verb not in memory.treated.get(memory.held, ()):
-            return self._tool()
-        return self._target() or task.place
+            return self._choose_tool()
+        return self._choose_target() or task.place
 
     def observe(self, action: str, observation: str) -> None:
         """Process the observation after an action, its own or another player's."""
-        if observation.strip() == REFUSED:
-            self._refused(action.strip())
+        if observation.strip() == NOTHING:
+            self._learn_refusal(action.strip())
         else:
             self.memory.learn(observation)
 
-    def _refused(self, action: str) -> None:
+    def _learn_refusal(self, action: str) -> None:
         """Learn from a refused action, if it is the action that this searcher would have taken."""
         memory = self.memory
         match action.split():
@@ -164,52 +178,56 @@ class Searcher:
                 for place in memory.here:
                     memory.forget(" ".join(words), place)
             case ["open" | "examine", *words]:
-                memory.view(" ".join(words), [])
+                memory.view(" ".join(words), "")
 
-    def _useful(self, thing: str) -> bool:
-        return (
-            kind_of(thing) == self.task.thing and (thing, self.task.verb) not in self.memory.unfit
-        )
+    def _is_useful(self, thing: str) -> bool:
+        fits = (thing, self.task.verb) not in self.memory.unfit
+        return fits and kind_of(thing) == self.task.thing
 
-    def _light(self) -> str:
+    def _light_thing(self) -> str:
         """Go to a lamp with the object in hand and switch the lamp on."""
         if not self.memory.held:
-            return self._fetch()
+            return self._fetch_thing()
         lamps = {place: lamp for lamp, place in self.memory.find(self.task.place)}
         if not lamps:
-            return self._search(self.task.place)
-        place = self._nearest(list(lamps))
-        return self._reach(place, door=False) or f"use {lamps[place]}"
+            return self._search_places(self.task.place)
+        place = self._choose_nearest(list(lamps))
+        return self._reach_place(place, door=False) or f"use {lamps[place]}"
 
-    def _treat(self) -> str:
+    def _treat_thing(self) -> str:
         """Clean, heat or cool the held object."""
-        tool = self._tool()
-        return self._reach(tool, door=False) or f"{self.task.verb} {self.memory.held} with {tool}"
+        tool = self._choose_tool()
+        return (
+            self._reach_place(tool, door=False)
+            or f"{self.task.verb} {self.memory.held} with {tool}"
+        )
 
-    def _fetch(self) -> str:
+    def _fetch_thing(self) -> str:
         """Take an object of the task's type that is not yet at the target."""
-        thing, place = self._wanted()
+        thing, place = self._choose_thing()
         if not thing:
-            return self._search(self.task.thing)
-        return self._reach(place) or f"take {thing} from {place}"
+            return self._search_places(self.task.thing)
+        return self._reach_place(place) or f"take {thing} from {place}"
 
-    def _tool(self) -> str:
+    def _choose_tool(self) -> str:
         """The nearest receptacle that cleans, heats or cools."""
         kind = _TOOLS[self.task.verb]
-        return self._nearest([place for place in self.memory.places if kind_of(place) == kind])
+        return self._choose_nearest(
+            [place for place in self.memory.places if kind_of(place) == kind]
+        )
 
-    def _wanted(self) -> tuple[str, str]:
+    def _choose_thing(self) -> tuple[str, str]:
         """The nearest known object of the task's type that is not at the target, and its place."""
-        target = self._target() if self.task.count > 1 else ""
+        target = self._choose_target() if self.task.count > 1 else ""
         known = [
             (thing, place)
             for thing, place in self.memory.find(self.task.thing)
-            if place != target and self._useful(thing)
+            if place != target and self._is_useful(thing)
         ]
-        place = self._nearest([place for _, place in known])
+        place = self._choose_nearest([place for _, place in known])
         return next((thing for thing, where in known if where == place), ""), place
 
-    def _target(self) -> str:
+    def _choose_target(self) -> str:
         """The target place: the one with most of the objects, else the nearest."""
         memory = self.memory
         fit = [
@@ -219,48 +237,218 @@ class Searcher:
         ]
         kinds = {p: sum(kind_of(t) == self.task.thing for t in memory.seen.get(p, ())) for p in fit}
         most = max(kinds.values(), default=0) if self.task.count > 1 else 0
-        return self._nearest([place for place in fit if kinds[place] >= most])
+        return self._choose_nearest([place for place in fit if kinds[place] >= most])
 
-    def _put_down(self) -> str:
+    def _put_thing_down(self) -> str:
         """Put a useless object down at a place that is likely to accept it."""
         memory, kind = self.memory, kind_of(self.memory.held)
         fit = [place for place in memory.places if (memory.held, place) not in memory.unfit]
-        weights = habits().get(kind, {})
+        weights = read_habits().get(kind, {})
         liked = [p for p in fit if weights.get(kind_of(p), 0.0) > 0] or fit
-        place = self._nearest(liked)
-        return self._reach(place) or f"move {memory.held} to {place}"
+        place = self._choose_nearest(liked)
+        return self._reach_place(place) or f"move {memory.held} to {place}"
 
-    def _search(self, kind: str) -> str:
+    def _search_places(self, kind: str) -> str:
         """Look into the most likely place for a type of object."""
         memory = self.memory
         fresh = [place for place in memory.places if place not in memory.seen]
         if not fresh:  # it was overlooked or moved: look again, oldest view first
-            return self._view(next(iter(memory.seen), ""))
-        weights = habits().get(kind, {})
+            return self._view_place(next(iter(memory.seen), ""))
+        weights = read_habits().get(kind, {})
 
         def promise(place: str) -> float:
-            weight = weights.get(kind_of(place), CHANCE) / self._number[kind_of(place)]
-            return weight * self._taste[place] / max(self._cost(place), 1)
+            weight = weights.get(kind_of(place), CHANCE) / self._places_of_kind[kind_of(place)]
+            return weight * self._preference[place] / max(self._count_steps(place), 1)
 
-        return self._view(max(fresh, key=promise))
+        return self._view_place(max(fresh, key=promise))
 
-    def _view(self, place: str) -> str:
-        return self._reach(place) or (f"examine {place}" if place else "look")
+    def _view_place(self, place: str) -> str:
+        return self._reach_place(place) or (f"examine {place}" if place else "look")
 
-    def _reach(self, place: str, *, door: bool = True) -> str:
+    def _reach_place(self, place: str, *, door: bool = True) -> str:
         """The next step towards a place (and its door, if `door`), "" if it is reached."""
         if place and place not in self.memory.here:
             return f"go to {place}"
         return f"open {place}" if door and place in self.memory.closed else ""
 
-    def _cost(self, place: str) -> int:
+    def _count_steps(self, place: str) -> int:
         """Steps until a place can be used, given what is known about its door."""
         memory = self.memory
         unknown = place not in memory.seen and kind_of(place) in _OPENABLE
         return (place not in memory.here) + (place in memory.closed or unknown)
 
-    def _nearest(self, places: Sequence[str]) -> str:
+    def _choose_nearest(self, places: Sequence[str]) -> str:
         """The place with the fewest steps, ties in the opening's order; "" if there is none."""
         return min(
-            places, key=lambda place: self._cost(place) - self._taste[place] / 1e6, default=""
+            places,
+            key=lambda place: self._count_steps(place) - self._preference[place] / 1e6,
+            default="",
         )
+
+
+@dataclass(frozen=True, slots=True)
+class TaskLine:
+    """A parsed task line: `count` things of a type, each treated with `verb`, in a place.
+
+    light: the place is a lamp, and the task is to look at the thing under it.
+    """
+
+    thing: str
+    place: str
+    count: int = 1
+    verb: str = ""
+    light: bool = False
+
+
+def read_task(text: str) -> TaskLine:
+    """The task named in an opening text (or in a bare task line).
+
+    Raises:
+        ValueError: no task line, or a wording that AlfWorld does not use.
+    """
+    line = _TASK.search(text)
+    wording = line[1] if line else text.strip().rstrip(".")
+    if found := _LIGHT.match(wording):
+        return TaskLine(found[1], found[2], light=True)
+    if found := _PLACE.match(wording):
+        verb = _VERBS.get(found["before"] or found["state"] or "", "")
+        return TaskLine(found["thing"], found["place"], 2 if found["count"] == "two" else 1, verb)
+    raise ValueError(
+        f"no AlfWorld task in {text[-200:]!r}; expected a line such as "
+        f"'Your task is to: put a clean mug in shelf.'"
+    )
+
+
+def kind_of(name: str) -> str:
+    """`drawer 3` -> `drawer`."""
+    return name.partition(" ")[0]
+
+
+def read_names(text: str) -> list[str]:
+    """The things or receptacles in a list such as `a mug 2, and a pen 1`."""
+    return _NAME.findall(text)
+
+
+@dataclass(slots=True)
+class Memory:
+    """The facts in the observations so far."""
+
+    places: list[str]  # every receptacle, in the order of the opening text
+    here: set[str] = field(default_factory=set)  # receptacles within reach
+    together: dict[str, set[str]] = field(default_factory=dict)  # those at the same location
+    seen: dict[str, list[str]] = field(default_factory=dict)  # contents, oldest view first
+    closed: set[str] = field(default_factory=set)  # their contents, once seen, stay known
+    held: str = ""
+    treated: dict[str, set[str]] = field(default_factory=dict)  # thing -> clean, heat, cool
+    unfit: set[tuple[str, str]] = field(default_factory=set)  # (thing, place or verb) refused
+
+    def arrive(self, place: str) -> None:
+        """The agent is now at this place, and at all others at the same location."""
+        self.here = self.together.setdefault(place, {place})
+
+    def share(self, places: set[str]) -> None:
+        """These places are all at the agent's location."""
+        group = set(places)
+        for place in places:
+            group |= self.together.get(place, set())
+        for place in group:
+            self.together[place] = group
+        self.here = group
+
+    def face(self, places: str) -> None:
+        """These places, as a list in words, are all at the agent's location."""
+        self.share(set(places.replace("and ", "").split(", ")))
+
+    def close(self, place: str) -> None:
+        """The door of a place is closed."""
+        self.closed.add(place)
+
+    def hold(self, thing: str) -> None:
+        """The agent has a thing in hand."""
+        self.held = thing
+
+    def view(self, place: str, things: str) -> None:
+        """The agent sees the contents of a place, a list in words."""
+        self.seen.pop(place, None)
+        self.seen[place] = read_names(things)
+        self.closed.discard(place)
+
+    def take(self, thing: str, place: str) -> None:
+        """The agent took a thing."""
+        self.held = thing
+        self.forget(thing, place)
+
+    def put_down(self, thing: str, place: str) -> None:
+        """The agent put a thing down."""
+        self.held = ""
+        self.seen.setdefault(place, []).append(thing)
+
+    def forget(self, thing: str, place: str) -> None:
+        """A thing is no longer where it was seen."""
+        if thing in self.seen.get(place, ()):
+            self.seen[place].remove(thing)
+
+    def treat(self, verb: str, thing: str) -> None:
+        """The agent cleaned, heated or cooled a thing."""
+        done = self.treated.setdefault(thing, set())
+        done.add(verb)
+        done.discard(_OPPOSITE.get(verb, ""))
+
+    def find(self, kind: str) -> list[tuple[str, str]]:
+        """Every (thing, place) of a type that was seen and not taken away since."""
+        return [
+            (thing, place)
+            for place, things in self.seen.items()
+            for thing in things
+            if kind_of(thing) == kind and thing != self.held
+        ]
+
+    def learn(self, observation: str) -> None:
+        """Process an observation."""
+        for pattern, update in _UPDATES:
+            if found := pattern.search(observation):
+                update(self, *found.groups())
+
+
+_UPDATES: tuple[tuple[re.Pattern[str], Callable[..., None]], ...] = (
+    (re.compile(r"You arrive at (\S+ \d+)\."), Memory.arrive),
+    (re.compile(r"You are facing the (.*?)\. "), Memory.face),
+    (re.compile(r"The (\S+ \d+) is closed\."), Memory.close),
+    (re.compile(r"You close the (\S+ \d+)\."), Memory.close),
+    (re.compile(r"(?:On the|The) (\S+ \d+)(?: is open\. In it)?, you see (.*)\."), Memory.view),
+    (re.compile(r"You pick up the (\S+ \d+) from the (\S+ \d+)\."), Memory.take),
+    (
+        re.compile(r"You (?:move|put) the (\S+ \d+) (?:to|in/on) the (\S+ \d+)\."),
+        Memory.put_down,
+    ),
+    (re.compile(r"You (clean|heat|cool) the (\S+ \d+) using"), Memory.treat),
+    (re.compile(r"You are carrying: an? (\S+ \d+)\."), Memory.hold),
+)
+"""Patterns of sentences in observations, and how each updates the memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThingType:
+    """A type of thing: its properties, and its weight for each receptacle type."""
+
+    name: str
+    abilities: frozenset[str]
+    places: Mapping[str, float]
+
+
+@cache
+def read_things() -> dict[str, ThingType]:
+    """All types of things by name, in alphabetical order, from `things.toml`."""
+    return {
+        name: ThingType(name, frozenset(entry.get("abilities", ())), entry["places"])
+        for name, entry in table("alfworld/things.toml").items()
+    }
+
+
+@cache
+def read_habits() -> dict[str, dict[str, float]]:
+    """Type of thing -> receptacle type -> weight, lower-cased as in the game's text."""
+    return {
+        name.lower(): {place.lower(): weight for place, weight in thing.places.items()}
+        for name, thing in read_things().items()
+    }

@@ -44,6 +44,7 @@ DONE = {"clean": "isclean", "heat": "ishot", "cool": "iscool"}
 """Treatment -> the domain's property of objects that were treated."""
 
 PROPERTIES = ("isclean", "ishot", "iscool", "issliced", "istoggled")
+_SAME = (*ABLE.values(), "openable", "opened", "pickupable", "toggleable", "sliceable")
 _KNIVES = ("knifetype", "butterknifetype")
 _SINKS = ("sinktype", "sinkbasintype")
 _TASK = "Your task is to: "
@@ -141,9 +142,6 @@ class Game:
         """MGR's level: "L0", "L1" or "L2"."""
         return next(level for level, tasks in LEVELS.items() if self.goal.task in tasks)
 
-    def __copy__(self) -> Game:
-        return self
-
     def __deepcopy__(self, memo: dict[int, Any]) -> Game:
         return self
 
@@ -198,11 +196,11 @@ def parse_game(data: Any, task_id: str, source: str) -> Game:
     walkthrough = tuple(data["walkthrough"])
     if not all(isinstance(command, str) for command in walkthrough):
         raise BadAsset(f"{source}: key 'walkthrough' lists commands, got {walkthrough!r:.80}")
-    task = _task(data["grammar"], source)
-    return _tables(Problem(data["pddl_problem"], source), task_id, task, walkthrough)
+    task = _read_task(data["grammar"], source)
+    return _build_game(Problem(data["pddl_problem"], source), task_id, task, walkthrough)
 
 
-def _task(grammar: str, source: str) -> str:
+def _read_task(grammar: str, source: str) -> str:
     """The task sentence in the grammar's `task` rule."""
     rules = _RULES.search(grammar)
     if rules is None:
@@ -221,7 +219,7 @@ def _task(grammar: str, source: str) -> str:
     return text.removeprefix(_TASK)
 
 
-def _goal(problem: Problem) -> Goal:
+def _match_goal(problem: Problem) -> Goal:
     """The goal, in one of the six known forms; names of variables do not matter.
 
     Raises:
@@ -233,14 +231,14 @@ def _goal(problem: Problem) -> Goal:
     forms = [Goal(thing, place, treatment) for thing in kinds for treatment in ("", *ABLE)]
     forms += [Goal(thing, place, count=2) for thing in kinds]
     forms += [Goal(thing, lamp=lamp) for thing, lamp in permutations(kinds, 2)]
-    shape = _shape(problem.goal)
+    shape = _normalize_atoms(problem.goal)
     for form in forms:
-        if shape == _shape(_formula(form)):
+        if shape == _normalize_atoms(_write_goal(form)):
             return form
-    raise problem.wrong("goal", "the goal has none of the six forms of ALFWorld's tasks")
+    raise problem.build_error("goal", "the goal has none of the six forms of ALFWorld's tasks")
 
 
-def _formula(goal: Goal) -> list[Atom]:
+def _write_goal(goal: Goal) -> list[Atom]:
     """The atoms of a goal."""
     if goal.lamp:
         return [
@@ -262,7 +260,7 @@ def _formula(goal: Goal) -> list[Atom]:
     return [*atoms, ("differ", *things)] if goal.count > 1 else atoms
 
 
-def _shape(atoms: Iterable[Atom]) -> list[tuple[str, ...]]:
+def _normalize_atoms(atoms: Iterable[Atom]) -> list[tuple[str, ...]]:
     """The atoms, each once, with each variable replaced by its predicates."""
     once = set(atoms)
     said: dict[str, list[str]] = {}
@@ -276,7 +274,7 @@ def _shape(atoms: Iterable[Atom]) -> list[tuple[str, ...]]:
     return sorted((name, *(role.get(word, word) for word in words)) for name, *words in once)
 
 
-def _names(ids: Sequence[str]) -> dict[str, str]:
+def _name_symbols(ids: Sequence[str]) -> dict[str, str]:
     """The displayed names: per kind, numbers count down through the sorted ids.
 
     The kind is the part before the first `_bar_`, with "basin" added if the id contains it.
@@ -293,15 +291,15 @@ def _names(ids: Sequence[str]) -> dict[str, str]:
     return names
 
 
-def _tables(problem: Problem, task_id: str, task: str, walkthrough: tuple[str, ...]) -> Game:
+def _build_game(problem: Problem, task_id: str, task: str, walkthrough: tuple[str, ...]) -> Game:
     """The game that a problem describes.
 
     Raises:
         BadAsset: inconsistent facts.
     """
-    facts, goal = problem.facts, _goal(problem)
+    facts, goal = problem.facts, _match_goal(problem)
     ids = sorted({name for group in facts.values() for fact in group for name in fact})
-    names = _names(ids)
+    names = _name_symbols(ids)
     kinds = ("object", "receptacle", "location")
     objects, receptacles, locations = ([s for s in ids if problem.symbols[s] == k] for k in kinds)
     number = {s: i for group in (objects, receptacles, locations) for i, s in enumerate(group)}
@@ -309,12 +307,17 @@ def _tables(problem: Problem, task_id: str, task: str, walkthrough: tuple[str, .
         name: [(number[one], number[other]) for one, other in facts[name]]
         for name in ("receptacleatlocation", "objectatlocation", "inreceptacle")
     }
-    types = dict(map(_pair, facts["objecttype"] + facts["receptacletype"]))
+    types = {fact[0]: fact[1] for fact in facts["objecttype"] + facts["receptacletype"]}
     object_type = tuple(types.get(o, "") for o in objects)
     receptacle_type = tuple(types.get(r, "") for r in receptacles)
 
+    having = {
+        name: frozenset(number[fact[0]] for fact in facts[name])
+        for name in (*_SAME, "isreceptacleobject")
+    }
+    goal_objects = _select_types(object_type, (goal.object_type,))
     place = dict(pairs["receptacleatlocation"])
-    agent, start, held = _agent(problem)
+    agent, start, held = _find_agent(problem)
     listing = "\n".join((*objects, "", *receptacles, "", *locations))
     return Game(
         task_id=task_id,
@@ -328,71 +331,49 @@ def _tables(problem: Problem, task_id: str, task: str, walkthrough: tuple[str, .
         object_type=object_type,
         receptacle_type=receptacle_type,
         place=tuple(place.get(r, -1) for r in range(len(receptacles))),
-        at=_grouped(((location, r) for r, location in place.items()), len(locations)),
-        fits=_fits(problem, object_type, receptacle_type),
-        inner=_grouped(
+        at=_group_pairs(((location, r) for r, location in place.items()), len(locations)),
+        fits=_find_fits(problem, object_type, receptacle_type),
+        inner=_group_pairs(
             ((number[outer], number[thing]) for thing, outer in facts["inreceptacleobject"]),
             len(objects),
         ),
         start=number[start],
         held=number.get(held, -1),
-        contents=_grouped(((r, thing) for thing, r in pairs["inreceptacle"]), len(receptacles)),
+        contents=_group_pairs(((r, thing) for thing, r in pairs["inreceptacle"]), len(receptacles)),
         object_at=frozenset(pairs["objectatlocation"]),
         props={p: frozenset(number[thing] for (thing,) in facts[p]) for p in PROPERTIES},
         key=blake2b(listing.encode(), digest_size=16).digest(),
         a_object=tuple(f"a {names[o]}" for o in objects),
         goto=dict(sorted((f"go to {names[receptacles[r]]}", r) for r in place)),
-        **_sets(facts, number, goal, object_type, receptacle_type),
+        **{name: having[name] for name in _SAME},
+        containers=having["isreceptacleobject"],
+        knives=_select_types(object_type, _KNIVES),
+        sinks=_select_types(receptacle_type, _SINKS),
+        microwaves=_select_types(receptacle_type, ("microwavetype",)),
+        fridges=_select_types(receptacle_type, ("fridgetype",)),
+        goal_objects=goal_objects & having.get(ABLE.get(goal.treatment, ""), goal_objects),
+        goal_receptacles=_select_types(receptacle_type, (goal.receptacle_type,)),
+        goal_lamps=_select_types(object_type, (goal.lamp,)) & having["toggleable"],
     )
 
 
-def _sets(
-    facts: Mapping[str, Sequence[Atom]],
-    number: Mapping[str, int],
-    goal: Goal,
-    object_type: Sequence[str],
-    receptacle_type: Sequence[str],
-) -> dict[str, frozenset[int]]:
-    """The sets of objects and receptacles for which a property holds."""
-    same = (*ABLE.values(), "openable", "opened", "pickupable", "toggleable", "sliceable")
-    having = {
-        name: frozenset(number[fact[0]] for fact in facts[name])
-        for name in (*same, "isreceptacleobject")
-    }
-    goal_objects = _of_types(object_type, (goal.object_type,))
-    return {
-        **{name: having[name] for name in same},
-        "containers": having["isreceptacleobject"],
-        "knives": _of_types(object_type, _KNIVES),
-        "sinks": _of_types(receptacle_type, _SINKS),
-        "microwaves": _of_types(receptacle_type, ("microwavetype",)),
-        "fridges": _of_types(receptacle_type, ("fridgetype",)),
-        "goal_objects": goal_objects & having.get(ABLE.get(goal.treatment, ""), goal_objects),
-        "goal_receptacles": _of_types(receptacle_type, (goal.receptacle_type,)),
-        "goal_lamps": _of_types(object_type, (goal.lamp,)) & having["toggleable"],
-    }
-
-
-def _agent(problem: Problem) -> tuple[str, str, str]:
+def _find_agent(problem: Problem) -> tuple[str, str, str]:
     """The agent's name, its location and its held object ("" for none) at the start."""
     facts = problem.facts
     starts, held, stands = facts["atlocation"], facts["holds"], facts["receptacleatlocation"]
     if len(starts) != 1:
-        raise problem.wrong("init", f"the agent starts at one location, got {len(starts)}")
+        raise problem.build_error("init", f"the agent starts at one location, got {len(starts)}")
     if len(held) > 1 or len(held) != len(facts["holdsany"]):
-        raise problem.wrong("init", "the agent holds at most one object; `holdsany` goes with it")
+        raise problem.build_error(
+            "init", "the agent holds at most one object; `holdsany` goes with it"
+        )
     if len({receptacle for receptacle, _ in stands}) < len(stands):
-        raise problem.wrong("init", "a receptacle stands at two locations; each has one")
+        raise problem.build_error("init", "a receptacle stands at two locations; each has one")
     agent, start = starts[0]
     return agent, start, held[0][1] if held else ""
 
 
-def _pair(fact: Atom) -> tuple[str, str]:
-    one, other = fact
-    return one, other
-
-
-def _fits(
+def _find_fits(
     problem: Problem, object_type: Sequence[str], receptacle_type: Sequence[str]
 ) -> tuple[tuple[int, ...], ...]:
     """The receptacles that can take each object, by `cancontain`, ascending."""
@@ -406,11 +387,11 @@ def _fits(
     return tuple(by_type[kind] for kind in object_type)
 
 
-def _of_types(types: Sequence[str], wanted: Iterable[str]) -> frozenset[int]:
+def _select_types(types: Sequence[str], wanted: Iterable[str]) -> frozenset[int]:
     return frozenset(i for i, kind in enumerate(types) if kind in wanted and kind)
 
 
-def _grouped(pairs: Iterable[tuple[int, int]], count: int) -> tuple[tuple[int, ...], ...]:
+def _group_pairs(pairs: Iterable[tuple[int, int]], count: int) -> tuple[tuple[int, ...], ...]:
     """Second members by first member 0..count-1, ascending."""
     groups: list[list[int]] = [[] for _ in range(count)]
     for group, member in pairs:

@@ -15,10 +15,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from agent_envs.alfworld.data import worded
+from agent_envs.alfworld.data import fill_task_sentence, read_data
 from agent_envs.alfworld.game import PROPERTIES
-from agent_envs.alfworld.wording import NOTHING
-from agent_envs.alfworld.world import World
+from agent_envs.alfworld.world import NOTHING, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,21 +31,21 @@ SENTENCE = "UNKNOWN GOAL"
 _LISTED = re.compile(r"\ba (\S+ \d+)")
 
 
-def genuine_engine() -> Callable[[Library, str, str], GenuineWorld]:
+def load_genuine_engine() -> Callable[[Library, str, str], GenuineWorld]:
     """A function that starts a task of a library on the genuine engine.
 
     Raises:
         ImportError: its packages are not installed.
     """
-    _packages()
-    return _start
+    _import_packages()
+    return _start_game
 
 
-def _start(library: Library, task_id: str, _dialect: str) -> GenuineWorld:
+def _start_game(library: Library, task_id: str, _dialect: str) -> GenuineWorld:
     game = library.load(task_id)
-    data, _ = library.data(task_id)
+    data, _ = read_data(library.folder, task_id)
     if library.folder is None:  # the embedded games have our own grammar of the same rules
-        data = {**data, **worded(_own_logic(), data["task"], place=SENTENCE)}
+        data = {**data, **fill_task_sentence(_read_own_logic(), data["task"], place=SENTENCE)}
     return GenuineWorld(game, data)
 
 
@@ -59,20 +58,19 @@ class GenuineWorld(World):
 
     def __init__(self, game: Game, data: dict[str, Any]) -> None:
         super().__init__(game)
-        pddl, alfworld = _packages()
+        pddl, alfworld = _import_packages()
         infos = import_module("textworld").EnvInfos(facts=True, admissible_commands=True, won=True)
-        with _kept():
+        with _restore_process():
             self._engine = alfworld.AlfredDemangler(pddl.PddlEnv(infos))
             self._engine.load(data)
             self._now = self._engine.reset()
         self._opening = str(self._now.feedback)
-        self._read()
+        self._read_state()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
-        raise TypeError("the genuine engine cannot be copied; use engine='native' to branch")
-
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+    def __deepcopy__(self, _: Any) -> NoReturn:
         raise TypeError("the genuine engine cannot be copied or pickled; use engine='native'")
+
+    __reduce_ex__ = __deepcopy__
 
     @property
     def intro(self) -> str:
@@ -85,17 +83,17 @@ class GenuineWorld(World):
 
     def execute(self, command: str) -> str:
         """The engine's feedback on a command."""
-        with _kept():
+        with _restore_process():
             self._now, _, _ = self._engine.step(command)
         feedback = str(self._now.feedback)
         self.accepted = feedback != NOTHING
-        self._read()
+        self._read_state()
         if self.accepted:
             listed = _LISTED.findall(feedback)
             self.seen.update(i for i, name in enumerate(self.game.objects) if name in listed)
         return feedback
 
-    def _read(self) -> None:
+    def _read_state(self) -> None:
         """Set the state attributes from the engine's facts."""
         game = self.game
         said: dict[str, list[list[str]]] = {}
@@ -118,18 +116,17 @@ class GenuineWorld(World):
         }
         self.seen |= {self.held} - {-1}
         self.won = bool(self._now["won"])
-        self.version += 1
-        self._code, self._anchor = self._encoded(), ""
+        self._code, self._anchor = self._encode_state(), ""
 
 
-def _packages() -> tuple[Any, Any]:
+def _import_packages() -> tuple[Any, Any]:
     """The modules `textworld.envs.pddl` and `alfworld.agents.environment.alfred_tw_env`.
 
     Raises:
         ImportError: one of the packages is not installed.
     """
     try:
-        with _kept():
+        with _restore_process():
             return (
                 import_module("textworld.envs.pddl"),
                 import_module("alfworld.agents.environment.alfred_tw_env"),
@@ -141,16 +138,16 @@ def _packages() -> tuple[Any, Any]:
         ) from error
 
 
-def _own_logic() -> dict[str, str]:
+def _read_own_logic() -> dict[str, str]:
     """Domain and grammar that come with ALFWorld."""
-    with _kept():
+    with _restore_process():
         info = import_module("alfworld.info")
     files = {"pddl_domain": info.ALFRED_PDDL_PATH, "grammar": info.ALFRED_TWL2_PATH}
     return {key: Path(path).read_text(encoding="utf-8") for key, path in files.items()}
 
 
 @contextmanager
-def _kept() -> Iterator[None]:
+def _restore_process() -> Iterator[None]:
     """Restore what the engine overwrites: `sys.argv` and `$ALFWORLD_DATA`."""
     argv, data = sys.argv, os.environ.get("ALFWORLD_DATA")
     sys.argv = list(argv)

@@ -14,22 +14,56 @@ from __future__ import annotations
 import copy
 from bisect import bisect, insort
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from agent_envs.alfworld.game import DONE
-from agent_envs.alfworld.wording import DIALECTS, EXAMINED, HELP, MOVE, NOTHING, WELCOME, enumerated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from agent_envs.alfworld.game import Game
 
+NOTHING = "Nothing happens."
+WELCOME = "-= Welcome to TextWorld, ALFRED! =-"
+DIALECTS = ("0.4", "0.3")
+
+HELP = """\
+Available commands:
+  look:                             look around your current location
+  inventory:                        check your current inventory
+  go to (receptacle):               move to a receptacle
+  open (receptacle):                open a receptacle
+  close (receptacle):               close a receptacle
+  take (object) from (receptacle):  take an object from a receptacle
+  {move}:  place an object in or on a receptacle
+  examine (something):              examine a receptacle or an object
+  use (object):                     use an object
+  heat (object) with (receptacle):  heat an object using a receptacle
+  clean (object) with (receptacle): clean an object using a receptacle
+  cool (object) with (receptacle):  cool an object using a receptacle
+  slice (object) with (object):     slice an object using a sharp object
+"""
+MOVE = {
+    "0.4": ("move {} to {}", "You move the {} to the {}."),
+    "0.3": ("put {} in/on {}", "You put the {} in/on the {}."),
+}
+EXAMINED = (  # properties of the object in hand and the words for them; the first match counts
+    (("isclean", "ishot", "issliced"), "hot and clean sliced "),
+    (("isclean", "iscool", "issliced"), "cool and clean sliced "),
+    (("isclean", "issliced"), "clean sliced "),
+    (("ishot", "issliced"), "hot sliced "),
+    (("iscool", "issliced"), "cool sliced "),
+    (("isclean", "ishot"), "hot and clean "),
+    (("isclean", "iscool"), "cool and clean "),
+    (("ishot",), "hot "),
+    (("isclean",), "clean "),
+    (("iscool",), "cold "),
+)
 _BIT = {"isclean": 1, "ishot": 2, "iscool": 4, "issliced": 8, "istoggled": 16}
-_ALWAYS = ("help", "inventory", "look")
 _AGENT, _DOORS = 16, 20  # offsets in the encoded state: location and held object, open doors
 
-Action = tuple[str, int, int]
-"""Verb, object or -1, receptacle or -1; for `slice` the knife is the last."""
+Action: TypeAlias = "tuple[Callable[[World, int, int], str], int, int]"
+"""What does it, object or -1, receptacle or -1; for `slice` the knife is the last."""
 
 
 class World:
@@ -39,36 +73,9 @@ class World:
         location, held (-1: nothing), contents (per receptacle, ascending), opened,
         props (predicate to objects), seen (objects that some observation listed, or in hand).
     won: the goal holds now. accepted: whether the last command was admissible.
-    version: changes with every change of state other than the agent's location.
-
-    Raises:
-        ValueError: an unknown dialect.
     """
 
-    __slots__ = (
-        "_anchor",
-        "_code",
-        "_commands",
-        "_listing",
-        "_object_at",
-        "_taken",
-        "_width",
-        "accepted",
-        "contents",
-        "dialect",
-        "game",
-        "held",
-        "location",
-        "opened",
-        "props",
-        "seen",
-        "version",
-        "won",
-    )
-
     def __init__(self, game: Game, *, dialect: str = "0.4") -> None:
-        if dialect not in DIALECTS:
-            raise ValueError(f"dialect is in {DIALECTS}, got {dialect!r}")
         self.game = game
         self.dialect = dialect
         self.location = game.start
@@ -77,7 +84,6 @@ class World:
         self.opened = set(game.opened)
         self.props = {name: set(things) for name, things in game.props.items()}
         self.seen: set[int] = set() if game.held < 0 else {game.held}
-        self.version = 0
         self.accepted = True
         self._object_at = set(game.object_at)
         self._taken: set[tuple[int, int]] = set()
@@ -85,7 +91,7 @@ class World:
         self._listing: list[str] | None = None
         self._anchor = ""
         self._width = (len(game.receptacles) + 7) // 8
-        self._code = self._encoded()
+        self._code = self._encode_state()
         self.won = self._is_won()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> World:
@@ -105,7 +111,7 @@ class World:
     def admissible(self) -> list[str]:
         """All commands that do something now, sorted; a new list."""
         if self._listing is None:
-            self._listing = self._listed()
+            self._listing = self._list_commands()
         return self._listing.copy()
 
     def execute(self, command: str) -> str:
@@ -116,13 +122,13 @@ class World:
         if goto >= 0 and self.game.place[goto] != self.location:
             return self._go(goto)
         if self._commands is None:
-            self._commands = self._local()
-        action = self._commands.get(command) or self._respelled(command)
+            self._commands = self._find_commands()
+        action = self._commands.get(command) or self._find_older_spelling(command)
         if action is None:
             self.accepted = False
             return NOTHING
-        verb, thing, place = action
-        return self._DO[verb](self, thing, place)
+        do, thing, place = action
+        return do(self, thing, place)
 
     def anchor(self) -> str:
         """Key of the state: location, held object, contents, open doors, properties.
@@ -157,54 +163,47 @@ class World:
         ]
         return sorted(facts)
 
-    def reachable(self, receptacle: int) -> bool:
+    def is_reachable(self, receptacle: int) -> bool:
         """Whether things can be taken from and moved to a receptacle: it has no door or is open."""
         return receptacle in self.opened or receptacle not in self.game.openable
 
-    def _respelled(self, command: str) -> Action | None:
+    def _find_older_spelling(self, command: str) -> Action | None:
         """The action of `put O in/on R` in dialect 0.3, which is `move O to R` in 0.4."""
         if self.dialect != "0.3" or not command.startswith("move ") or self._commands is None:
             return None
         thing, _, place = command.removeprefix("move ").partition(" to ")
         return self._commands.get(MOVE["0.3"][0].format(thing, place))
 
-    def _local(self) -> dict[str, Action]:
+    def _find_commands(self) -> dict[str, Action]:
         """The admissible commands other than `go to`, with their actions."""
         game, held = self.game, self.held
-        commands: dict[str, Action] = {word: (word, -1, -1) for word in _ALWAYS}
+        commands: dict[str, Action] = {
+            "help": (World._help, -1, -1),
+            "inventory": (World._inventory, -1, -1),
+            "look": (World._look, -1, -1),
+        }
         for r in game.at[self.location]:
             name = game.receptacles[r]
-            commands[f"examine {name}"] = ("view", -1, r)
+            commands[f"examine {name}"] = (World._view, -1, r)
             if r in game.openable:
-                verb = "close" if r in self.opened else "open"
-                commands[f"{verb} {name}"] = (verb, -1, r)
+                verb, do = ("close", World._close) if r in self.opened else ("open", World._open)
+                commands[f"{verb} {name}"] = (do, -1, r)
             for o in game.toggleable.intersection(self.contents[r]):
-                commands[f"use {game.objects[o]}"] = ("use", o, r)
+                commands[f"use {game.objects[o]}"] = (World._use, o, r)
             if held >= 0:
                 self._offer_held(commands, r)
-            elif self.reachable(r):
-                self._offer_things(commands, r)
-        return commands if held < 0 else commands | self._in_hand()
-
-    def _in_hand(self) -> dict[str, Action]:
-        """The commands for the object in hand that need no receptacle."""
-        game, held = self.game, self.held
-        name = game.objects[held]
-        commands: dict[str, Action] = {f"examine {name}": ("examine", held, -1)}
-        if held in game.knives:
-            for o in game.sliceable.intersection(self._lying()):
-                commands[f"slice {game.objects[o]} with {name}"] = ("slice", o, held)
+            elif self.is_reachable(r):
+                for o in game.pickupable.intersection(self.contents[r]):
+                    commands[f"take {game.objects[o]} from {name}"] = (World._take, o, r)
+        if held >= 0:
+            name = game.objects[held]
+            commands[f"examine {name}"] = (World._examine, held, -1)
+            if held in game.knives:
+                for o in game.sliceable.intersection(self._find_lying()):
+                    commands[f"slice {game.objects[o]} with {name}"] = (World._slice, o, held)
         return commands
 
-    def _offer_things(self, commands: dict[str, Action], r: int) -> None:
-        """Add the commands that take objects from a receptacle."""
-        game = self.game
-        tail = f" from {game.receptacles[r]}"
-        for o in self.contents[r]:
-            if o in game.pickupable:
-                commands[f"take {game.objects[o]}{tail}"] = ("take", o, r)
-
-    def _lying(self) -> list[int]:
+    def _find_lying(self) -> list[int]:
         """Objects that were last put down at the agent's location."""
         return [o for o, location in self._object_at if location == self.location]
 
@@ -212,18 +211,18 @@ class World:
         """Add the commands for the object in hand at a receptacle."""
         game, o = self.game, self.held
         thing, place = game.objects[o], game.receptacles[r]
-        if r in game.fits[o] and self.reachable(r):
-            commands[MOVE[self.dialect][0].format(thing, place)] = ("move", o, r)
+        if r in game.fits[o] and self.is_reachable(r):
+            commands[MOVE[self.dialect][0].format(thing, place)] = (World._move, o, r)
         if r in game.sinks and o in game.cleanable:
-            commands[f"clean {thing} with {place}"] = ("clean", o, r)
+            commands[f"clean {thing} with {place}"] = (World._clean, o, r)
         if r in game.microwaves and o in game.heatable:
-            commands[f"heat {thing} with {place}"] = ("heat", o, r)
+            commands[f"heat {thing} with {place}"] = (World._heat, o, r)
         if r in game.fridges and o in game.coolable:
-            commands[f"cool {thing} with {place}"] = ("cool", o, r)
+            commands[f"cool {thing} with {place}"] = (World._cool, o, r)
 
-    def _listed(self) -> list[str]:
+    def _list_commands(self) -> list[str]:
         if self._commands is None:
-            self._commands = self._local()
+            self._commands = self._find_commands()
         commands, going = sorted(self._commands), list(self.game.goto)
         for r in self.game.at[self.location]:
             going.remove(f"go to {self.game.receptacles[r]}")
@@ -240,9 +239,8 @@ class World:
             self.won = self._is_won()
         return f"You arrive at {self.game.receptacles[receptacle]}. {self._view(-1, receptacle)}"
 
-    def _changed(self) -> None:
-        """Called after each change of the state other than the agent's location."""
-        self.version += 1
+    def _note_change(self) -> None:
+        """Forget what depends on the state, after each change other than the agent's location."""
         self._commands = self._listing = None
         self._anchor = ""
         self.won = self._is_won()
@@ -250,35 +248,35 @@ class World:
     def _open(self, _: int, receptacle: int) -> str:
         self.opened.add(receptacle)
         self._flip(_DOORS, receptacle)
-        self._changed()
+        self._note_change()
         return f"You open the {self.game.receptacles[receptacle]}. {self._view(-1, receptacle)}"
 
     def _close(self, _: int, receptacle: int) -> str:
         self.opened.discard(receptacle)
         self._flip(_DOORS, receptacle)
-        self._changed()
+        self._note_change()
         return f"You close the {self.game.receptacles[receptacle]}."
 
     def _take(self, thing: int, receptacle: int) -> str:
         self.contents[receptacle].remove(thing)
-        self._flip(self._inside(thing), receptacle)
+        self._flip(self._locate_contents(thing), receptacle)
         self._hold(thing)
         self.seen.add(thing)
         self._taken.add((thing, receptacle))
         self._object_at.discard((thing, self.location))
-        self._changed()
-        return f"You pick up the {self.game.objects[thing]} from the {self._name(receptacle)}."
+        self._note_change()
+        return f"You pick up the {self.game.objects[thing]} from the {self._name_of(receptacle)}."
 
     def _move(self, thing: int, receptacle: int) -> str:
         things = self.contents[receptacle]
         if thing not in things:  # it may have been in two receptacles
             insort(things, thing)
-            self._flip(self._inside(thing), receptacle)
+            self._flip(self._locate_contents(thing), receptacle)
         self._hold(-1)
         self._taken.discard((thing, receptacle))
         self._object_at.add((thing, self.location))
-        self._changed()
-        return MOVE[self.dialect][1].format(self.game.objects[thing], self._name(receptacle))
+        self._note_change()
+        return MOVE[self.dialect][1].format(self.game.objects[thing], self._name_of(receptacle))
 
     def _clean(self, thing: int, receptacle: int) -> str:
         return self._treat("clean", thing, receptacle, "isclean")
@@ -293,27 +291,27 @@ class World:
 
     def _treat(self, verb: str, thing: int, receptacle: int, prop: str) -> str:
         self._mark(prop, thing)
-        self._changed()
-        return f"You {verb} the {self.game.objects[thing]} using the {self._name(receptacle)}."
+        self._note_change()
+        return f"You {verb} the {self.game.objects[thing]} using the {self._name_of(receptacle)}."
 
     def _use(self, thing: int, _: int) -> str:
         self._mark("istoggled", thing)
-        self._changed()
+        self._note_change()
         return f"You turn on the {self.game.objects[thing]}."
 
     def _slice(self, thing: int, knife: int) -> str:
         self._mark("issliced", thing)
-        self._changed()
+        self._note_change()
         return f"You sliced the {self.game.objects[thing]} with the {self.game.objects[knife]}."
 
-    def _name(self, receptacle: int) -> str:
+    def _name_of(self, receptacle: int) -> str:
         return self.game.receptacles[receptacle]
 
     def _hold(self, thing: int) -> None:
         self.held = thing
         self._code[_AGENT + 2 : _AGENT + 4] = (thing + 1).to_bytes(2, "big")
 
-    def _inside(self, thing: int) -> int:
+    def _locate_contents(self, thing: int) -> int:
         """The offset in the encoded state of the receptacles that contain an object."""
         return _DOORS + self._width + len(self.game.objects) + thing * self._width
 
@@ -328,7 +326,7 @@ class World:
         self.props[name].discard(thing)
         self._code[_DOORS + self._width + thing] &= ~_BIT[name]
 
-    def _encoded(self) -> bytearray:
+    def _encode_state(self) -> bytearray:
         """The state as bytes: household key, location, held, open bits, properties, contents."""
         game, width = self.game, self._width
         code = bytearray(game.key)
@@ -367,7 +365,7 @@ class World:
             return f"The {name} is closed."
         things = self.contents[receptacle]
         self.seen.update(things)
-        listed = enumerated([game.a_object[o] for o in things])
+        listed = write_list([game.a_object[o] for o in things])
         if receptacle in game.openable:
             return f"The {name} is open. In it, you see {listed}."
         return f"On the {name}, you see {listed}."
@@ -377,16 +375,16 @@ class World:
         here = game.at[self.location]
         if not here:
             return "You are in the middle of a room. Looking quickly around you, you see nothing."
-        lying = self._lying() if self._taken else ()
+        lying = self._find_lying() if self._taken else ()
         floor = sorted(o for o, place in self._taken if place in here and o in lying)
         self.seen.update(floor)
-        facing = enumerated([game.receptacles[r] for r in here])
-        listed = enumerated([game.a_object[o] for o in floor])
+        facing = write_list([game.receptacles[r] for r in here])
+        listed = write_list([game.a_object[o] for o in floor])
         return f"You are facing the {facing}. Next to it, you see {listed}."
 
     def _overview(self) -> str:
         game = self.game
-        around = enumerated(
+        around = write_list(
             [f"a {name}" for r, name in enumerate(game.receptacles) if game.place[r] >= 0]
         )
         return f"You are in the middle of a room. Looking quickly around you, you see {around}."
@@ -403,7 +401,7 @@ class World:
         game, props = self.game, self.props
         name = game.objects[thing]
         if thing in game.containers:
-            inside = enumerated([game.a_object[o] for o in game.inner[thing]])
+            inside = write_list([game.a_object[o] for o in game.inner[thing]])
             return f"This is a normal {name}. In it, you see {inside}."
         for needed, words in EXAMINED:
             if all(thing in props[prop] for prop in needed):
@@ -414,19 +412,9 @@ class World:
             return f"This is a sliced {name}."
         return f"There's nothing special about {name}."
 
-    _DO: ClassVar[Mapping[str, Callable[[World, int, int], str]]] = {
-        "help": _help,
-        "inventory": _inventory,
-        "look": _look,
-        "view": _view,
-        "examine": _examine,
-        "open": _open,
-        "close": _close,
-        "take": _take,
-        "move": _move,
-        "clean": _clean,
-        "heat": _heat,
-        "cool": _cool,
-        "use": _use,
-        "slice": _slice,
-    }
+
+def write_list(items: list[str]) -> str:
+    """`x`, `x, and y`, `x, y, and z`; `nothing` for none."""
+    if len(items) > 1:
+        return f"{', '.join(items[:-1])}, and {items[-1]}"
+    return items[0] if items else "nothing"

@@ -150,7 +150,6 @@ class AppWorld(AgentEnv):
     """
 
     experts: ClassVar[str] = "agent_envs.appworld.experts"
-    audits: ClassVar[str] = "agent_envs.appworld.audits"
     reply_form: ClassVar[str] = "<think>{thought}</think>\n```python\n{action}\n```"
     action_length: ClassVar[int] = OBSERVATION_LENGTH
     template = TEMPLATE

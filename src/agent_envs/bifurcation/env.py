@@ -4,13 +4,71 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from agent_envs.bifurcation.prompt import TEMPLATE
-from agent_envs.bifurcation.tasks import COLOURS, open_panel, task_of
-from agent_envs.contract import AgentEnv, Turn
+import numpy as np
 
+from agent_envs.bifurcation.prompt import TEMPLATE
+from agent_envs.contract import AgentEnv, Turn
+from agent_envs.panels import Panel, one_of
+
+KINDS = {
+    "decisive": "A wrong door ends the walk at once.",
+    "delayed": "The bell is in the first room; the last door shows whether it was right.",
+    "distractors": "As decisive, in six rooms; the other doors bring news without any effect.",
+    "early": "The walk can be left in every room, which succeeds after the right door.",
+    "reversible": "A wrong door leads to a side room, from which one can go back.",
+    "irreversible": "After a wrong door the walk goes on, but cannot succeed any more.",
+}
+COLOURS = ("red", "blue", "green", "white", "black", "yellow")
+NEWS = ("You find a coin.", "Music plays.", "A lamp goes out.", "A bird flies up.", "It gets warm.")
+DOORS = 3
+EACH = 40  # tasks of a kind
+SPLITS = {"train": range(30), "test": range(30, EACH), "all": range(EACH)}
 TURNS = 12
 BACK, ON, LEAVE = "back", "on", "leave"
 WORDS = (*COLOURS, BACK, ON, LEAVE)
+
+
+class Task(NamedTuple):
+    """A walk.
+
+    kind: a key of `KINDS`.
+    doors: the colours of the doors of each room.
+    bell: the number of the room with the bell, from 0.
+    right: the colour of the right door there.
+    news: what each door brings, for each room; only in the kind "distractors".
+    """
+
+    kind: str
+    doors: tuple[tuple[str, ...], ...]
+    bell: int
+    right: str
+    news: tuple[tuple[str, ...], ...]
+
+
+def draw_task(task_id: str) -> Task:
+    """The task of an id such as "delayed-07"; the id seeds all of its draws."""
+    kind, number = task_id.rsplit("-", 1)
+    rng = np.random.default_rng([[*KINDS].index(kind), int(number)])
+    rooms = 6 if kind == "distractors" else int(rng.integers(3, 7))
+    goes_on = kind in {"early", "irreversible"}  # after the bell
+    bell = 0 if kind == "delayed" else int(rng.integers(rooms - goes_on))
+    doors = tuple(tuple(rng.permutation(COLOURS)[:DOORS].tolist()) for _ in range(rooms))
+    news = tuple(tuple(rng.permutation(NEWS)[:DOORS].tolist()) for _ in range(rooms))
+    right = doors[bell][int(rng.integers(DOORS))]
+    return Task(kind, doors, bell, right, news if kind == "distractors" else ())
+
+
+def open_panel(split: str, kind: str | None) -> Panel:
+    """The tasks of a split: of one kind, or of all kinds in turn.
+
+    Raises:
+        ValueError: no such split or kind.
+    """
+    one_of("split", split, tuple(SPLITS))
+    if kind is not None:
+        one_of("kind", kind, tuple(KINDS))
+    kinds = KINDS if kind is None else (kind,)
+    return Panel(split, tuple(f"{one}-{number:02}" for number in SPLITS[split] for one in kinds))
 
 
 class Place(NamedTuple):
@@ -86,7 +144,6 @@ class Bifurcation(AgentEnv):
 
     template = TEMPLATE
     experts = "agent_envs.bifurcation.experts"
-    audits = "agent_envs.bifurcation.audits"
 
     def __init__(
         self,
@@ -100,7 +157,7 @@ class Bifurcation(AgentEnv):
 
     def begin(self, task_id: str) -> tuple[str, Turn]:
         """The goal and the first room."""
-        self.task, self.place = task_of(task_id), Place()
+        self.task, self.place = draw_task(task_id), Place()
         goal = f"Walk through all rooms. In the room with the bell take the {self.task.right} door."
         if self.task.kind == "early":
             goal += " After that you may leave."
@@ -111,22 +168,22 @@ class Bifurcation(AgentEnv):
         word = action.strip().lower()
         if word not in WORDS:
             return self.reject("format", f"An action is one of {', '.join(WORDS)}.")
-        if word not in self.ways():
+        if word not in self.list_ways():
             return self.reject("refused", f"There is no {word} here.")
-        return self._take(word)
+        return self._take_way(word)
 
     def reject(self, reason: str, notice: str) -> Turn:
         """An invalid turn without effect; the observation has the notice and the place."""
-        return super().reject(reason, f"{notice}\n{self._shown()}")
+        return super().reject(reason, f"{notice}\n{self._describe_place()}")
 
-    def ways(self) -> tuple[str, ...]:
+    def list_ways(self) -> tuple[str, ...]:
         """The possible actions."""
         if self.place.aside:
             return BACK, ON
         doors = self.task.doors[self.place.room]
         return (*doors, LEAVE) if self.task.kind == "early" else doors
 
-    def remaining(self, place: Place) -> int:
+    def count_remaining(self, place: Place) -> int:
         """Turns of a shortest success from a place; 0 if there is none."""
         if place.lost:
             return 0
@@ -135,36 +192,36 @@ class Bifurcation(AgentEnv):
             return min(rooms, max(self.task.bell + 1 - place.room, 0) + 1)
         return rooms
 
-    def _take(self, word: str) -> Turn:
+    def _take_way(self, word: str) -> Turn:
         """One of the possible actions."""
         room, lost, aside = self.place
         if word == LEAVE:
-            return self._out(success=room > self.task.bell and not lost)
+            return self._end_walk(success=room > self.task.bell and not lost)
         if word == BACK:
-            return self._go(Place(room))
+            return self._move_to(Place(room))
         if word == ON or room != self.task.bell or word == self.task.right:
-            return self._on(word, Place(room + 1, lost or aside))
+            return self._pass_door(word, Place(room + 1, lost or aside))
         if self.task.kind in {"decisive", "distractors"}:
-            return self._out(success=False)
+            return self._end_walk(success=False)
         if self.task.kind == "reversible":
-            return self._go(Place(room, aside=True))
-        return self._on(word, Place(room + 1, lost=True))
+            return self._move_to(Place(room, aside=True))
+        return self._pass_door(word, Place(room + 1, lost=True))
 
-    def _on(self, word: str, there: Place) -> Turn:
+    def _pass_door(self, word: str, there: Place) -> Turn:
         """Through a door of the room to the next one, or out."""
         room = self.place.room
         if there.room == len(self.task.doors):
-            return self._out(success=not there.lost)
+            return self._end_walk(success=not there.lost)
         if self.task.news and room != self.task.bell:
-            return self._go(there, self.task.news[room][self.task.doors[room].index(word)])
+            return self._move_to(there, self.task.news[room][self.task.doors[room].index(word)])
         silent = self.task.kind == "irreversible" and there.lost and room == self.task.bell
-        return self._go(there, "The bell falls silent." if silent else "")
+        return self._move_to(there, "The bell falls silent." if silent else "")
 
-    def _go(self, place: Place, notice: str = "") -> Turn:
+    def _move_to(self, place: Place, notice: str = "") -> Turn:
         self.place = place
         return self._turn(notice)
 
-    def _out(self, *, success: bool) -> Turn:
+    def _end_walk(self, *, success: bool) -> Turn:
         """The end of the walk."""
         notice = "You are out, and the gate is open." if success else "The gate stays shut."
         turn = Turn(notice, extra={"kind": self.task.kind}, anchor="out")
@@ -174,16 +231,16 @@ class Bifurcation(AgentEnv):
 
     def _turn(self, notice: str) -> Turn:
         """The turn of the present place."""
-        left, most = self.remaining(self.place), self.remaining(Place())
+        left, most = self.count_remaining(self.place), self.count_remaining(Place())
         return Turn(
-            f"{notice}\n{self._shown()}" if notice else self._shown(),
+            f"{notice}\n{self._describe_place()}" if notice else self._describe_place(),
             progress=max(1 - left / most, 0.0) if left else 0.0,
             anchor=f"{self.place.room} {self.place.lost} {self.place.aside}",
-            admissible_actions=self.ways(),
+            admissible_actions=self.list_ways(),
             extra={"kind": self.task.kind},
         )
 
-    def _shown(self) -> str:
+    def _describe_place(self) -> str:
         """The text of the present place."""
         number = self.place.room + 1
         if self.place.aside:

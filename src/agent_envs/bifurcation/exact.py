@@ -48,9 +48,9 @@ def turn_values(
     for number, action in enumerate(actions):
         if here.ended:
             raise ValueError(f"the episode ends after {number} actions, got {len(actions)}")
-        value = _value(here, policy, known)
-        reward, there = here.after(action)
-        worth = reward + _value(there, policy, known)
+        value = _compute_value(here, policy, known)
+        reward, there = here.step(action)
+        worth = reward + _compute_value(there, policy, known)
         found.append(TurnValue(value, worth, worth - value))
         here = there
     return found
@@ -64,14 +64,16 @@ class _State(NamedTuple):
     info: Mapping[str, Any]
     ended: bool = False
 
-    def after(self, action: str) -> tuple[float, _State]:
+    def step(self, action: str) -> tuple[float, _State]:
         """The reward of an action, and the state after it."""
         env = copy.deepcopy(self.env)
         observation, reward, terminated, truncated, info = env.step(action)
         return reward, _State(env, observation, info, terminated or truncated)
 
 
-def _value(state: _State, policy: Policy, known: dict[tuple[str, str, int], float]) -> float:
+def _compute_value(
+    state: _State, policy: Policy, known: dict[tuple[str, str, int], float]
+) -> float:
     """The value of a state; `known` holds those that have been computed."""
     if state.ended:
         return 0.0
@@ -83,7 +85,7 @@ def _value(state: _State, policy: Policy, known: dict[tuple[str, str, int], floa
         total = 0.0
         for action, chance in chances.items():
             if chance:
-                reward, there = state.after(action)
-                total += chance * (reward + _value(there, policy, known))
+                reward, there = state.step(action)
+                total += chance * (reward + _compute_value(there, policy, known))
         known[key] = total
     return known[key]

@@ -26,13 +26,13 @@ class Explorer:
 
     def act(self) -> str:
         """The next action; it is not executed."""
-        return self._choice()[0]
+        return self._choose()[0]
 
     def think(self) -> str:
         """The reason for the next action."""
-        return self._choice()[1]
+        return self._choose()[1]
 
-    def _choice(self) -> tuple[str, str]:
+    def _choose(self) -> tuple[str, str]:
         """An action and its reason."""
         seen = self._env.transcript[-1][1].splitlines()[-1]  # less what just happened
         ways = WAY.findall(seen)
@@ -41,10 +41,10 @@ class Explorer:
             return named[0], "the bell is here, so I take the door that the goal names"
         if BACK in ways:
             return BACK, "this was the wrong door"
-        if LEAVE in ways and self._passed():
+        if LEAVE in ways and self._has_passed_bell():
             return LEAVE, "the bell is behind me"
         return ways[0], "any door will do"
 
-    def _passed(self) -> bool:
+    def _has_passed_bell(self) -> bool:
         """Whether an earlier room had the bell."""
         return any(BELL in seen for _, seen in self._env.transcript[:-1])

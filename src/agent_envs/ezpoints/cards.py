@@ -77,59 +77,59 @@ MIDDLE = 3
 
 def draw(hand: Hand, formula: str) -> Image:
     """The image of a hand and a formula: a new uint8 array [300, 300, 3]."""
-    picture = _table().copy()
+    picture = _draw_table().copy()
     for card, left in zip(hand, CARD_LEFTS, strict=True):
-        picture[CARD_TOP : CARD_TOP + CARD_HEIGHT, left : left + CARD_WIDTH] = _face(card)
+        picture[CARD_TOP : CARD_TOP + CARD_HEIGHT, left : left + CARD_WIDTH] = _draw_face(card)
     top = STRIP_TOP + (STRIP_HEIGHT - SIGN_HEIGHT) // 2
     for place, sign in enumerate(formula[-FITTING:] + "_"):
         left = STRIP_LEFT + 12 + place * SIGN_WIDTH
-        picture[top : top + SIGN_HEIGHT, left : left + SIGN_WIDTH] = _tile(sign)
+        picture[top : top + SIGN_HEIGHT, left : left + SIGN_WIDTH] = _draw_tile(sign)
     return picture
 
 
 @cache
-def _table() -> Image:
+def _draw_table() -> Image:
     """The table with an empty strip for the formula."""
     table = np.full((SIZE, SIZE, 3), GREEN, np.float64)
-    strip = _rounded(STRIP_HEIGHT, STRIP_WIDTH, 10)
+    strip = _draw_rectangle(STRIP_HEIGHT, STRIP_WIDTH, 10)
     _paint(table, strip, STRIP_TOP, STRIP_LEFT, PAPER)
     return table.round().astype(np.uint8)
 
 
 @cache
-def _tile(sign: str) -> Image:
+def _draw_tile(sign: str) -> Image:
     """A sign of the formula on the strip's paper."""
     tile = np.full((SIGN_HEIGHT, SIGN_WIDTH, 3), PAPER, np.float64)
     colour = GREEN if sign == "_" else BLACK
-    _paint(tile, _sign(sign, 28, 20), 4, 2, colour)
+    _paint(tile, _draw_sign(sign, 28, 20), 4, 2, colour)
     return tile.round().astype(np.uint8)
 
 
 @cache
-def _face(card: Card) -> Image:
+def _draw_face(card: Card) -> Image:
     """A card on the table."""
     face = np.full((CARD_HEIGHT, CARD_WIDTH, 3), GREEN, np.float64)
-    _paint(face, _rounded(CARD_HEIGHT, CARD_WIDTH, 11), 0, 0, EDGE)
-    _paint(face, _rounded(CARD_HEIGHT - 2, CARD_WIDTH - 2, 10), 1, 1, PAPER)
+    _paint(face, _draw_rectangle(CARD_HEIGHT, CARD_WIDTH, 11), 0, 0, EDGE)
+    _paint(face, _draw_rectangle(CARD_HEIGHT - 2, CARD_WIDTH - 2, 10), 1, 1, PAPER)
     colour = COLOURS[card.suit]
     for half in (face, face[::-1, ::-1]):
-        _corner(half, card, colour)
+        _paint_corner(half, card, colour)
     outer, middle = PIPS.get(card.rank, COURT)
     for x, rows in ((40, outer), (84, outer), (62, middle)):
         for sixths in rows:
-            pip = _suit(card.suit, 22)[:: 1 if sixths <= MIDDLE else -1]
+            pip = _draw_suit(card.suit, 22)[:: 1 if sixths <= MIDDLE else -1]
             _paint(face, pip, round(20 + sixths * 19.7), x - 11, colour)
     if card.rank not in PIPS:
-        _paint(face, _sign(card.rank, 70, 50), 55, 37, BLUE)
+        _paint(face, _draw_sign(card.rank, 70, 50), 55, 37, BLUE)
     return face.round().astype(np.uint8)
 
 
-def _corner(face: Mask, card: Card, colour: Sequence[int]) -> None:
+def _paint_corner(face: Mask, card: Card, colour: Sequence[int]) -> None:
     """Rank and suit in the upper left corner."""
     width = 14 if len(card.rank) == 1 else 10
     for place, sign in enumerate(card.rank):
-        _paint(face, _sign(sign, 20, width), 8, 7 + place * (width + 1), colour)
-    _paint(face, _suit(card.suit, 14), 33, 8, colour)
+        _paint(face, _draw_sign(sign, 20, width), 8, 7 + place * (width + 1), colour)
+    _paint(face, _draw_suit(card.suit, 14), 33, 8, colour)
 
 
 def _paint(ground: Mask, mask: Mask, top: int, left: int, colour: Sequence[int]) -> None:
@@ -140,9 +140,9 @@ def _paint(ground: Mask, mask: Mask, top: int, left: int, colour: Sequence[int])
 
 
 @cache
-def _sign(sign: str, height: int, width: int) -> Mask:
+def _draw_sign(sign: str, height: int, width: int) -> Mask:
     """A letter of this size, drawn with a round pen one point wide."""
-    y, x = _grid(height, width)
+    y, x = _sample_grid(height, width)
     at = (x + 1) * 2.5 - 0.5 + 1j * ((y + 1) * 3.5 - 0.5)
     inked = np.zeros(at.shape, bool)
     for line in filter(None, SIGNS[sign].split(", ")):
@@ -150,25 +150,25 @@ def _sign(sign: str, height: int, width: int) -> Mask:
         for start, end in pairwise(points):
             along = ((at - start) / (end - start)).real.clip(0, 1)
             inked |= abs(at - start - along * (end - start)) < PEN
-    return _smooth(inked)
+    return _smooth_edges(inked)
 
 
 @cache
-def _suit(suit: str, size: int) -> Mask:
+def _draw_suit(suit: str, size: int) -> Mask:
     """A suit in a square."""
-    y, x = _grid(size, size)
+    y, x = _sample_grid(size, size)
     if suit == "D":
-        return _smooth(abs(x) / 0.74 + abs(y) / 0.98 < 1)
+        return _smooth_edges(abs(x) / 0.74 + abs(y) / 0.98 < 1)
     if suit == "H":
-        return _smooth(_heart(x, y) < 0)
+        return _smooth_edges(_measure_heart(x, y) < 0)
     stem = np.maximum(abs(x) - 0.9 * (y - 0.45) ** 2 - 0.08, abs(y - 0.48) - 0.47)
     if suit == "S":
-        return _smooth(np.minimum(_heart(x, -1.15 * y - 0.1), stem) < 0)
+        return _smooth_edges(np.minimum(_measure_heart(x, -1.15 * y - 0.1), stem) < 0)
     leaves = np.minimum(np.hypot(x, y + 0.5), np.hypot(abs(x) - 0.5, y - 0.18)) - 0.44
-    return _smooth(np.minimum(np.minimum(leaves, np.hypot(x, y) - 0.25), stem) < 0)
+    return _smooth_edges(np.minimum(np.minimum(leaves, np.hypot(x, y) - 0.25), stem) < 0)
 
 
-def _heart(x: Mask, y: Mask) -> Mask:
+def _measure_heart(x: Mask, y: Mask) -> Mask:
     """(x² + y² - 1)³ - x²y³, which is below 0 inside the heart curve, point downward."""
     x, y = 1.22 * x, 0.12 - 1.12 * y
     heart: Mask = (x**2 + y**2 - 1) ** 3 - x**2 * y**3
@@ -176,22 +176,22 @@ def _heart(x: Mask, y: Mask) -> Mask:
 
 
 @cache
-def _rounded(height: int, width: int, radius: int) -> Mask:
+def _draw_rectangle(height: int, width: int, radius: int) -> Mask:
     """A rectangle with rounded corners."""
-    y, x = _grid(height, width)
+    y, x = _sample_grid(height, width)
     beyond_y = abs(y) * height / 2 - (height / 2 - radius)
     beyond_x = abs(x) * width / 2 - (width / 2 - radius)
-    return _smooth(np.hypot(beyond_y.clip(0), beyond_x.clip(0)) < radius)
+    return _smooth_edges(np.hypot(beyond_y.clip(0), beyond_x.clip(0)) < radius)
 
 
-def _grid(height: int, width: int) -> tuple[Mask, Mask]:
+def _sample_grid(height: int, width: int) -> tuple[Mask, Mask]:
     """Coordinates of an image's samples, downward and rightward, each from -1 to 1."""
     y = (np.arange(height * FINE) + 0.5) / (height * FINE) * 2 - 1
     x = (np.arange(width * FINE) + 0.5) / (width * FINE) * 2 - 1
     return y[:, None], x
 
 
-def _smooth(fine: NDArray[np.bool_]) -> Mask:
+def _smooth_edges(fine: NDArray[np.bool_]) -> Mask:
     """The share of each pixel's samples that are set."""
     height, width = fine.shape[0] // FINE, fine.shape[1] // FINE
     shares: Mask = fine.reshape(height, FINE, width, FINE).mean(axis=(1, 3))

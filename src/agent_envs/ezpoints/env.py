@@ -19,11 +19,11 @@ from agent_envs.ezpoints.rules import (
     TARGET,
     VALUES,
     Formula,
-    deals,
+    append_symbol,
+    find_solution,
+    list_deals,
     open_panel,
-    read,
-    solution,
-    without,
+    remove_number,
 )
 from agent_envs.panels import one_of
 
@@ -106,7 +106,6 @@ class EZPoints(AgentEnv):
     metadata = AgentEnv.metadata | {"render_modes": ["ansi", "rgb_array"]}
     template = TEMPLATE
     experts = "agent_envs.ezpoints.experts"
-    audits = "agent_envs.ezpoints.audits"
 
     def __init__(
         self,
@@ -130,10 +129,10 @@ class EZPoints(AgentEnv):
                 f"that, got {turns}"
             )
         super().__init__(open_panel(split), max_turns=turns, render_mode=render_mode)
-        self.numbered, self.pictured = action_space == "discrete13", observation == "image"
-        if self.numbered:
+        self.takes_numbers, self.shows_image = action_space == "discrete13", observation == "image"
+        if self.takes_numbers:
             self.action_space = cast("Any", spaces.Discrete(len(SYMBOLS)))
-        if self.pictured:
+        if self.shows_image:
             shape = cards.SIZE, cards.SIZE, 3
             self.observation_space = cast("Any", spaces.Box(0, 255, shape, np.uint8))
 
@@ -142,24 +141,24 @@ class EZPoints(AgentEnv):
     ) -> tuple[Any, dict[str, Any]]:
         """Deal the cards: observation and info; raises as `AgentEnv.reset`."""
         text, info = super().reset(seed=seed, options=options)
-        return self._shown(text, info), info
+        return self._add_image(text, info), info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Append one symbol: observation, reward, terminated, truncated, info."""
-        if self.numbered and not isinstance(action, str):
-            action = self._symbol(action)
+        if self.takes_numbers and not isinstance(action, str):
+            action = self._read_number(action)
         text, reward, terminated, truncated, info = super().step(action)
-        return self._shown(text, info), reward, terminated, truncated, info
+        return self._add_image(text, info), reward, terminated, truncated, info
 
     def begin(self, task_id: str) -> tuple[str, Turn]:
         """The cards of a task and an empty formula."""
-        self.hand = deals()[task_id]
+        self.hand = list_deals()[task_id]
         self.names = [card.name for card in self.hand]
         self.numbers = [VALUES[card.rank] for card in self.hand]
-        self.left = tuple(self.numbers)
+        self.numbers_left = tuple(self.numbers)
         low, high = sorted(self.numbers)
         self.key = f"{low},{high}"
-        self.said: list[str] = []
+        self.symbols: list[str] = []
         self.formula = Formula()
         return GOAL, self._turn("")
 
@@ -168,39 +167,39 @@ class EZPoints(AgentEnv):
         symbol = action.strip()
         if symbol not in SYMBOLS:
             return self.reject("format", f"An action is one of {' '.join(SYMBOLS)}.")
-        if len(self.said) == self.scheme.longest:
+        if len(self.symbols) == self.scheme.longest:
             return self._turn("The formula is full.", "refused", self.scheme.wrong)
         if symbol == "=":
             return self._finish()
         if symbol in NUMBERS:
             number = NUMBERS[symbol]
-            if number not in self.left:
-                return self._refuse(symbol)
-            self.left = without(self.left, number)
-        self.formula = read(self.formula, symbol)
-        self.said.append(symbol)
+            if number not in self.numbers_left:
+                return self._reject_number(symbol)
+            self.numbers_left = remove_number(self.numbers_left, number)
+        self.formula = append_symbol(self.formula, symbol)
+        self.symbols.append(symbol)
         return self._turn("")
 
     def reject(self, reason: str, notice: str) -> Turn:
         """An invalid turn without effect; the observation has the notice and the table."""
-        return super().reject(reason, self._text(notice, "".join(self.said)))
+        return super().reject(reason, self._write_table(notice, "".join(self.symbols)))
 
-    def solution(self) -> tuple[str, ...]:
+    def find_solution(self) -> tuple[str, ...]:
         """The fewest actions from here to 12; () if the formula cannot make it."""
-        way, longest = solution(self.formula, self.left), self.scheme.longest
-        fits = longest is None or len(self.said) + len(way) <= longest
+        way, longest = find_solution(self.formula, self.numbers_left), self.scheme.longest
+        fits = longest is None or len(self.symbols) + len(way) <= longest
         return way if fits else ()
 
     def render(self) -> Any:
         """The table as text or image; None without a render mode or before the reset."""
         if self.render_mode == "rgb_array" and self.transcript:
-            return self._picture()
+            return self._draw()
         return super().render()
 
     def _finish(self) -> Turn:
         """The answer to "="."""
-        right = not self.left and self.formula.value == TARGET
-        self.said.append("=")
+        right = not self.numbers_left and self.formula.value == TARGET
+        self.symbols.append("=")
         turn = self._turn(
             f"That makes {TARGET}." if right else f"That does not make {TARGET} of both cards.",
             reward=self.scheme.right if right else self.scheme.wrong,
@@ -209,45 +208,46 @@ class EZPoints(AgentEnv):
             progress=float(right), admissible_actions=(), success=right, failure=not right
         )
 
-    def _refuse(self, number: str) -> Turn:
+    def _reject_number(self, number: str) -> Turn:
         """The answer to an unusable number."""
         if self.scheme.longest is not None:
-            self.said.append(" ")
+            self.symbols.append(" ")
         if int(number) in self.numbers:
             return self._turn(f"{number} is used up.", "refused", self.scheme.unusable)
         return self._turn(f"{number} is not on the cards.", "unknown", self.scheme.unusable)
 
     def _turn(self, notice: str, reason: str = "", reward: float = 0.0) -> Turn:
         """The turn of the table after a symbol, or after the deal."""
-        way, formula = self.solution(), "".join(self.said)
-        full = len(self.said) == self.scheme.longest
+        way, formula = self.find_solution(), "".join(self.symbols)
+        full = len(self.symbols) == self.scheme.longest
+        listed = [*dict.fromkeys(map(str, self.numbers_left)), *SIGNS]
         return Turn(
-            self._text(notice, formula),
+            self._write_table(notice, formula),
             valid=not reason,
             invalid_reason=reason,
             progress=1 - len(way) / SHORTEST if way else 0.0,
             anchor=f"{self.key}:{formula}",
             reward=reward,
-            admissible_actions=() if full else [*dict.fromkeys(map(str, self.left)), *SIGNS],
+            admissible_actions=() if full else listed,
             extra={"formula": formula, "cards": self.names, "numbers": self.numbers},
         )
 
-    def _text(self, notice: str, formula: str) -> str:
+    def _write_table(self, notice: str, formula: str) -> str:
         """The notice, if any, and the table."""
         table = f"cards: {self.names[0]}, {self.names[1]}\ncurrent formula: '{formula}'"
         return f"{notice}\n{table}" if notice else table
 
-    def _shown(self, text: str, info: dict[str, Any]) -> Any:
+    def _add_image(self, text: str, info: dict[str, Any]) -> Any:
         """The observation: the text; or the image, with the text in `info`."""
-        if not self.pictured:
+        if not self.shows_image:
             return text
         info["text"] = text
-        return self._picture()
+        return self._draw()
 
-    def _picture(self) -> cards.Image:
-        return cards.draw(self.hand, "".join(self.said))
+    def _draw(self) -> cards.Image:
+        return cards.draw(self.hand, "".join(self.symbols))
 
-    def _symbol(self, action: Any) -> str:
+    def _read_number(self, action: Any) -> str:
         """The symbol for a number of the Discrete space."""
         if action in self.action_space:
             return SYMBOLS[int(action)]

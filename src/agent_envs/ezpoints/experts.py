@@ -27,7 +27,7 @@ class Explorer:
 
     def think(self) -> str:
         """The reason for the next action."""
-        way, formula = self._env.solution(), "".join(self._env.said)
+        way, formula = self._env.find_solution(), "".join(self._env.symbols)
         if not way:
             return f"this cannot make {TARGET} any more, so end it"
         if way == ("=",):
@@ -36,4 +36,4 @@ class Explorer:
 
     def plan(self) -> list[str]:
         """All actions from here to the end."""
-        return list(self._env.solution()) or ["="]
+        return list(self._env.find_solution()) or ["="]

@@ -43,7 +43,7 @@ Hand = tuple[Card, Card]
 
 
 @cache
-def deals() -> dict[str, Hand]:
+def list_deals() -> dict[str, Hand]:
     """The 768 equally likely deals by id; a hand with two ways to be dealt occurs twice.
 
     The first card is any from 2 to king, with value v. The second has the value 12 - v or, if that
@@ -66,11 +66,11 @@ def open_panel(split: str) -> Panel:
         ValueError: no such split.
     """
     one_of("split", split, SPLITS)
-    own = (task for task, hand in deals().items() if split in ("all", _split_of(hand)))
+    own = (task for task, hand in list_deals().items() if split in ("all", _find_split(hand)))
     return Panel(split, tuple(own))
 
 
-def _split_of(hand: Hand) -> str:
+def _find_split(hand: Hand) -> str:
     suits = {card.suit for card in hand}
     return "val" if suits == {"C", "H"} else "test" if suits == {"D", "S"} else "train"
 
@@ -97,7 +97,7 @@ class Formula(NamedTuple):
         return self.total + self.term if self.ended and self.sound else None
 
 
-def read(formula: Formula, symbol: str) -> Formula:
+def append_symbol(formula: Formula, symbol: str) -> Formula:
     """The formula with one more symbol: a number, `+`, `*` or a space."""
     total, term, ended, sound = formula
     if symbol == "*":
@@ -109,23 +109,23 @@ def read(formula: Formula, symbol: str) -> Formula:
     return Formula(total, term * NUMBERS[symbol], ended=True, sound=sound and not ended)
 
 
-def without(numbers: tuple[int, ...], used: int) -> tuple[int, ...]:
+def remove_number(numbers: tuple[int, ...], used: int) -> tuple[int, ...]:
     """The numbers without one occurrence of `used`, which must be among them."""
     place = numbers.index(used)
     return numbers[:place] + numbers[place + 1 :]
 
 
 @cache
-def solution(formula: Formula, left: tuple[int, ...]) -> tuple[str, ...]:
+def find_solution(formula: Formula, left: tuple[int, ...]) -> tuple[str, ...]:
     """The fewest symbols that make it 12 with the numbers left, then "="; () if none do."""
     if not left:
         return ("=",) if formula.value == TARGET else ()
     if not formula.ended:
-        following = [(str(n), without(left, n)) for n in left]
+        following = [(str(n), remove_number(left, n)) for n in left]
     else:
         following = [("+", left), ("*", left)]
     for symbol, rest in following:  # all ways from here are equally long
-        way = solution(read(formula, symbol), rest)
+        way = find_solution(append_symbol(formula, symbol), rest)
         if way:
             return (symbol, *way)
     return ()

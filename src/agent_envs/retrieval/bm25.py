@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.assets import require
-from agent_envs.retrieval.passages import Passage, best, check
+from agent_envs.retrieval.passages import Passage, check_search, pick_best
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,27 +24,22 @@ class BM25:
     query are never returned.
 
     Args:
-        passages: The corpus.
+        passages: The corpus, at least one passage.
         k1: Weight of a word's further occurrences, at least 0.
         b: Strength of the length normalisation, in [0, 1].
 
     Raises:
         ImportError: The packages of the extra [search] are not installed.
-        ValueError: There is no passage, or `k1` or `b` is out of range.
     """
 
     def __init__(self, passages: Sequence[Passage], *, k1: float = 1.5, b: float = 0.75) -> None:
-        if not passages:
-            raise ValueError("BM25 needs at least one passage, got none")
-        if k1 < 0 or not 0 <= b <= 1:
-            raise ValueError(f"k1 must be at least 0 and b in [0, 1], got k1={k1} and b={b}")
         bm25s = require("bm25s", "search")
         self._stem = lru_cache(2**18)(require("Stemmer", "search").Stemmer("english").stemWord)
         self.passages, self.k1, self.b = passages, k1, b
         self._terms: dict[str, int] = {}
         documents = [
-            [self._terms.setdefault(word, len(self._terms)) for word in self._words(passage)]
-            for passage in (f"{passage.title}\n{passage.text}" for passage in passages)
+            [self._terms.setdefault(word, len(self._terms)) for word in self._split_words(text)]
+            for text in (passage.document for passage in passages)
         ]
         self._index = bm25s.BM25(k1=k1, b=b, method="lucene")
         if self._terms:
@@ -57,29 +52,25 @@ class BM25:
         Raises:
             ValueError: `k` below 1.
         """
-        check(queries, k)
-        return [self._found(query, k) for query in queries]
+        check_search(queries, k)
+        return [self._search_one(query, k) for query in queries]
 
-    def _found(self, query: str, k: int) -> list[Passage]:
-        terms = [self._terms[word] for word in self._words(query) if word in self._terms]
+    def _search_one(self, query: str, k: int) -> list[Passage]:
+        terms = [self._terms[word] for word in self._split_words(query) if word in self._terms]
         if not terms:
             return []
         scores = self._index.get_scores_from_ids(terms)
-        return best(self.passages, scores, k, above=0.0)
+        return pick_best(self.passages, scores, k, above=0.0)
 
-    def _words(self, text: str) -> list[str]:
-        return [self._stem(word) for word in _WORDS(_folded(text))]
+    def _split_words(self, text: str) -> list[str]:
+        """The stemmed words of a text, in lower case without diacritics."""
+        if not text.isascii():
+            letters = unicodedata.normalize("NFKD", text)
+            text = "".join(c for c in letters if not unicodedata.combining(c))
+        return [self._stem(word) for word in _WORDS(text.lower())]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> BM25:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(BM25, self.passages, k1=self.k1, b=self.b), ()
-
-
-def _folded(text: str) -> str:
-    """Lower case without diacritics."""
-    if text.isascii():
-        return text.lower()
-    plain = unicodedata.normalize("NFKD", text)
-    return "".join(c for c in plain if not unicodedata.combining(c)).lower()

@@ -8,25 +8,29 @@ from __future__ import annotations
 import json
 import logging
 from itertools import count
-from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from agent_envs.assets import require
 from agent_envs.panels import one_of
-from agent_envs.retrieval.corpus import passage_of
-from agent_envs.retrieval.passages import Passage, check
-from agent_envs.retry import pause, retry_after, tries
-from agent_envs.web import BadAnswerError, NoAnswerError, ServerError, process
+from agent_envs.retrieval.passages import Passage, check_search, passage_of
+from agent_envs.web import (
+    BadAnswerError,
+    NoAnswerError,
+    ServerError,
+    count_tries,
+    pause,
+    process,
+    read_retry_after,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _log = logging.getLogger(__name__)
-DIALECTS = ("auto", "queries", "query")
+APIS = ("auto", "queries", "query")
 _LARGEST = 1 << 26  # bytes of an answer
-_AWAY: dict[str, float] = {}  # addresses that were said to be away in this process, and since when
-_OK, _NOT_MY_DIALECT, _TOO_MANY, _SERVER_ERROR = 200, 422, 429, 500
+_OK, _OTHER_API, _TOO_MANY, _SERVER_ERROR = 200, 422, 429, 500
 
 
 class RetrievalError(ServerError):
@@ -48,7 +52,7 @@ class _Reply(NamedTuple):
     wait: float = 0.0  # seconds of `Retry-After`
 
     @property
-    def passing(self) -> bool:
+    def is_passing(self) -> bool:
         """Whether another try may succeed."""
         return self.status in {0, _TOO_MANY} or self.status >= _SERVER_ERROR
 
@@ -76,7 +80,7 @@ class Http:
 
     Raises:
         ImportError: The packages of the extra [search] are not installed.
-        ValueError: An invalid address, api, time-out, number of tries or outage.
+        ValueError: An invalid address or api.
     """
 
     waits = True
@@ -90,15 +94,10 @@ class Http:
         retries: int = 3,
         outage: float = 60.0,
     ) -> None:
-        one_of("api", api, DIALECTS)
+        one_of("api", api, APIS)
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise ValueError(f"url must be like 'http://127.0.0.1:8000/retrieve', got {url!r}")
-        if timeout <= 0 or retries < 0 or not outage >= 0:
-            raise ValueError(
-                "timeout must be above 0, retries and outage at least 0, got "
-                f"{timeout}, {retries} and {outage}"
-            )
         require("httpx2", "search")
         self.url = url if parts.path.strip("/") else parts._replace(path="/retrieve").geturl()
         self.api = api
@@ -114,69 +113,60 @@ class Http:
             TypeError: One text instead of a list of texts.
             ValueError: `k` below 1.
         """
-        check(queries, k)
-        queries = list(queries)
+        check_search(queries, k)
         if not queries:
             return []
-        if self.api == "query":
-            return [self._ask({"query": query}, 1, k)[0] for query in queries]
-        try:
-            found = self._ask({"queries": queries}, len(queries), k)
-        except RetrievalError as error:
-            if self.api != "auto" or error.status != _NOT_MY_DIALECT:
-                raise
-            found = [self._ask({"query": query}, 1, k)[0] for query in queries]
-            self.api = "query"
-        else:
-            self.api = "queries"
+        if self.api != "query":
+            try:
+                found = self._ask({"queries": list(queries)}, len(queries), k)
+            except RetrievalError as error:
+                if self.api != "auto" or error.status != _OTHER_API:
+                    raise
+            else:
+                self.api = "queries"
+                return found
+        found = [self._ask({"query": query}, 1, k)[0] for query in queries]
+        self.api = "query"
         return found
 
-    def _ask(self, asked: dict[str, Any], queries: int, k: int) -> list[list[Passage]]:
-        data = self._post(json.dumps({**asked, "topk": k, "return_scores": True}).encode())
+    def _ask(self, fields: dict[str, Any], queries: int, k: int) -> list[list[Passage]]:
+        data = self._post(json.dumps({**fields, "topk": k, "return_scores": True}).encode())
         try:
-            return [[passage(item) for item in found[:k]] for found in _results(data, queries)]
-        except (TypeError, ValueError, OverflowError) as error:
-            raise RetrievalError(f"{self.url} gave no answer to a search: {error}", _OK) from error
+            lists = _read_lists(json.loads(data), queries)
+            return [[read_passage(item) for item in found[:k]] for found in lists]
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            reason = f"{error}, in {data[:100]!r}"
+            raise RetrievalError(f"{self.url} gave no valid answer: {reason}", _OK) from error
 
     def _post(self, body: bytes) -> bytes:
         """The server's answer, after as many tries as allowed."""
-        waited, began = 0.0, monotonic()
+        waited = 0.0
         for tried in count(1):
             reply = self._try(body)
             if reply.status == _OK:
                 break
-            if (tried > self.retries and waited >= self.outage) or not reply.passing:
-                _AWAY.pop(self.url, None)
+            if (tried > self.retries and waited >= self.outage) or not reply.is_passing:
                 lasted = f" and {waited:.0f} s of waiting" if waited else ""
-                raise RetrievalError(
-                    f"{self.url} gave no passages in {tries(tried)}{lasted}: {reply}", reply.status
-                )
-            if tried == self.retries + 1 and _AWAY.setdefault(self.url, began) == began:
+                reason = f"no passages in {count_tries(tried)}{lasted}: {reply}"
+                raise RetrievalError(f"{self.url} gave {reason}", reply.status)
+            if tried == self.retries + 1:
                 _log.warning("%s: %s; waiting up to %g s", self.url, reply, self.outage)
             waited += pause(tried, reply.wait)
-        if away := _AWAY.pop(self.url, 0.0):
-            _log.warning("%s answers again after %.0f s", self.url, monotonic() - away)
         return reply.data
 
     def _try(self, body: bytes) -> _Reply:
         here = process()
-        asked = here.post(self.url, body, {}, seconds=self.timeout, largest=_LARGEST)
+        request = here.post(self.url, body, {}, seconds=self.timeout, largest=_LARGEST)
         try:
-            reply = here.run(asked)
+            reply = here.run(request)
         except NoAnswerError as error:
             return _Reply(0, str(error).encode())
         except BadAnswerError as error:
             raise RetrievalError(f"{self.url} gave no passages: {error}") from error
-        return _Reply(reply.status, reply.data, retry_after(reply.headers.get("retry-after")))
-
-    def __repr__(self) -> str:
-        return (
-            f"Http({self.url!r}, api={self.api!r}, timeout={self.timeout}, "
-            f"retries={self.retries}, outage={self.outage})"
-        )
+        return _Reply(reply.status, reply.data, read_retry_after(reply.headers.get("retry-after")))
 
 
-def passage(item: Any) -> Passage:
+def read_passage(item: Any) -> Passage:
     """The passage of `{"document": ..., "score": ...}` or of a bare document.
 
     Raises:
@@ -190,15 +180,11 @@ def passage(item: Any) -> Passage:
     return passage_of(document)._replace(score=float(score))
 
 
-def _results(data: bytes, queries: int) -> list[list[Any]]:
+def _read_lists(answer: Any, queries: int) -> list[list[Any]]:
     """The items for each query in an answer."""
-    try:
-        answer = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"it is not JSON, {data[:100]!r}") from error
-    results = answer.get("result") if isinstance(answer, dict) else None
-    if not isinstance(results, list) or not all(isinstance(found, list) for found in results):
-        raise ValueError(f"it has no lists of passages as its 'result', {data[:100]!r}")
-    if len(results) != queries:
-        raise ValueError(f"it has {len(results)} lists of passages for {queries} queries")
-    return results
+    lists = answer.get("result") if isinstance(answer, dict) else None
+    if not isinstance(lists, list) or not all(isinstance(found, list) for found in lists):
+        raise ValueError("there are no lists of passages as 'result'")
+    if len(lists) != queries:
+        raise ValueError(f"there are {len(lists)} lists of passages for {queries} queries")
+    return lists

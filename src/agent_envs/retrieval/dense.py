@@ -1,6 +1,6 @@
-"""Dense retrieval: a sentence-transformers encoder and a FAISS index.
+"""Dense retrieval: a sentence-transformers encoder and a FAISS index, each on one thread.
 
-Not supported: late interaction, re-ranking, indexes on a GPU.
+Not supported: late interaction, re-ranking, GPUs.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import numpy as np
 
 from agent_envs.assets import BadAsset, MissingAsset, require
 from agent_envs.panels import one_of
-from agent_envs.retrieval.passages import Passage, check
+from agent_envs.retrieval.passages import Passage, check_search
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -32,15 +32,14 @@ _EF = 128  # width of the search in an HNSW graph
 
 
 class Encoder:
-    """Unit vectors of texts by a sentence-transformers model.
+    """Unit vectors of texts by a sentence-transformers model on the CPU.
+
+    It encodes with one torch thread and restores the number afterwards: more of them slow single
+    queries down if several processes share a machine.
 
     Args:
         model: Path or name of a sentence-transformers model.
         prefixes: Prefix of each query and of each passage; `E5` for models of that family.
-        max_tokens: Texts are truncated to this length; 0 uses the model's own limit.
-        threads: Torch threads while encoding, restored afterwards. More than one slows single
-            queries down if several processes share a machine.
-        device: A torch device; "" for the CPU.
 
     Raises:
         ImportError: The packages of the extra [dense] are not installed.
@@ -48,21 +47,11 @@ class Encoder:
     """
 
     def __init__(
-        self,
-        model: str | os.PathLike[str],
-        *,
-        prefixes: tuple[str, str] = ("", ""),
-        max_tokens: int = 0,
-        threads: int = 1,
-        device: str = "",
+        self, model: str | os.PathLike[str], *, prefixes: tuple[str, str] = ("", "")
     ) -> None:
         transformers = require("sentence_transformers", "dense")
-        self.name = str(model)
-        self.prefixes = prefixes
-        self.threads = threads
-        self._model = transformers.SentenceTransformer(self.name, device=device or "cpu")
-        if max_tokens:
-            self._model.max_seq_length = max_tokens
+        self.name, self.prefixes = str(model), prefixes
+        self._model = transformers.SentenceTransformer(self.name, device="cpu")
 
     def queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """[N, D] unit vectors of queries."""
@@ -70,10 +59,12 @@ class Encoder:
 
     def passages(self, passages: Sequence[Passage]) -> NDArray[np.float32]:
         """[N, D] unit vectors of passages, each as its title, a line break and its text."""
-        return self._encode([f"{self.prefixes[1]}{p.title}\n{p.text}" for p in passages])
+        return self._encode([f"{self.prefixes[1]}{p.document}" for p in passages])
 
     def _encode(self, texts: list[str]) -> NDArray[np.float32]:
-        with _torch_threads(self.threads):
+        import torch
+
+        with _use_one_thread(torch.get_num_threads, torch.set_num_threads):
             vectors = self._model.encode(
                 texts, normalize_embeddings=True, convert_to_numpy=True, show_progress_bar=False
             )
@@ -92,42 +83,32 @@ class Dense:
         index: "flat": exact; "hnsw": a graph, fastest, most memory; "ivf_sq8": inverted lists of
             8-bit vectors, least memory; or your own FAISS index.
         vectors: [N, D] vectors of the passages, if they are already computed.
-        threads: FAISS threads of a search.
 
     Raises:
         ImportError: The packages of the extra [dense] are not installed.
-        ValueError: An unknown kind of index, no passage, or a wrong number of vectors.
+        ValueError: An unknown kind of index.
     """
 
     def __init__(
         self,
         passages: Sequence[Passage],
         encoder: Encoder,
-        *,
         index: Any = "flat",
+        *,
         vectors: NDArray[np.float32] | None = None,
-        threads: int = 1,
     ) -> None:
-        if not passages:
-            raise ValueError("a dense index needs at least one passage, got none")
-        if vectors is not None and len(vectors) != len(passages):
-            raise ValueError(f"got {len(vectors)} vectors for {len(passages)} passages; one each")
-        self.passages, self.encoder, self.threads = passages, encoder, threads
+        self.passages, self.encoder, self.index = passages, encoder, index
         if not isinstance(index, str):
-            self.index = index
             return
         one_of("index", index, tuple(INDEXES))
-        faiss = require("faiss", "dense")
         if vectors is None:
             chunks = range(0, len(passages), _CHUNK)
             parts = [encoder.passages(passages[at : at + _CHUNK]) for at in chunks]
             vectors = np.concatenate(parts)
-        self.index = built(faiss, index, vectors)
+        self.index = build_index(index, vectors)
 
     @classmethod
-    def load(
-        cls, folder: Path, passages: Sequence[Passage], encoder: Encoder, *, threads: int = 1
-    ) -> Dense:
+    def load(cls, folder: Path, passages: Sequence[Passage], encoder: Encoder) -> Dense:
         """The index that `save` wrote to `folder`, mapped into memory.
 
         Raises:
@@ -136,32 +117,26 @@ class Dense:
         """
         faiss = require("faiss", "dense")
         try:
-            told = json.loads((folder / "index.json").read_text())
+            saved = json.loads((folder / "index.json").read_text())
         except FileNotFoundError:
             raise MissingAsset(
                 f"no dense index in {folder}; make one with `agent-envs retrieval index`"
             ) from None
-        own = {"encoder": encoder.name, "prefixes": list(encoder.prefixes), "size": len(passages)}
-        for key, value in own.items():
-            if told.get(key) != value:
+        for key, value in _describe_index(encoder, passages).items():
+            if saved.get(key) != value:
                 raise BadAsset(
-                    f"the index in {folder} has {key} {told.get(key)!r}, but {value!r} is needed; "
+                    f"the index in {folder} has {key} {saved.get(key)!r}, but {value!r} is needed; "
                     "make it again with `agent-envs retrieval index`"
                 )
         index = faiss.read_index(str(folder / "index.faiss"), faiss.IO_FLAG_MMAP)
-        return cls(passages, encoder, index=index, threads=threads)
+        return cls(passages, encoder, index)
 
     def save(self, folder: Path) -> None:
         """Write the index and its settings to `folder`."""
-        faiss = require("faiss", "dense")
         folder.mkdir(parents=True, exist_ok=True)
-        faiss.write_index(self.index, str(folder / "index.faiss"))
-        told = {
-            "encoder": self.encoder.name,
-            "prefixes": list(self.encoder.prefixes),
-            "size": len(self.passages),
-        }
-        (folder / "index.json").write_text(json.dumps(told) + "\n")
+        require("faiss", "dense").write_index(self.index, str(folder / "index.faiss"))
+        settings = _describe_index(self.encoder, self.passages)
+        (folder / "index.json").write_text(json.dumps(settings) + "\n")
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
         """The `k` nearest passages of each query, all queries encoded in one batch.
@@ -169,15 +144,16 @@ class Dense:
         Raises:
             ValueError: `k` below 1.
         """
-        check(queries, k)
+        check_search(queries, k)
         return self.nearest(self.encoder.queries(queries), k) if queries else []
 
     def nearest(self, vectors: NDArray[np.float32], k: int) -> list[list[Passage]]:
         """The `k` passages nearest to each of [N, D] vectors."""
-        with _faiss_threads(self.threads):
+        faiss = require("faiss", "dense")
+        with _use_one_thread(faiss.omp_get_max_threads, faiss.omp_set_num_threads):
             scores, places = self.index.search(vectors, min(k, len(self.passages)))
         return [
-            [self.passages[at]._replace(score=score) for score, at in sorted_row(row, found)]
+            [self.passages[at]._replace(score=score) for score, at in sort_row(row, found)]
             for row, found in zip(scores.tolist(), places.tolist(), strict=True)
         ]
 
@@ -185,8 +161,9 @@ class Dense:
         return self
 
 
-def built(faiss: Any, kind: str, vectors: NDArray[np.float32]) -> Any:
+def build_index(kind: str, vectors: NDArray[np.float32]) -> Any:
     """A FAISS index of [N, D] vectors by inner product, with fixed random seeds."""
+    faiss = require("faiss", "dense")
     count, width = vectors.shape
     lists = max(1, min(int(4 * count**0.5), count // 39))  # FAISS wants 39 vectors a list
     index = faiss.index_factory(
@@ -202,30 +179,22 @@ def built(faiss: Any, kind: str, vectors: NDArray[np.float32]) -> Any:
     return index
 
 
-def sorted_row(scores: list[float], places: list[int]) -> list[tuple[float, int]]:
+def sort_row(scores: list[float], places: list[int]) -> list[tuple[float, int]]:
     """Scores and places of one query's passages, best first, ties by place; place -1 is dropped."""
     found = [(score, at) for score, at in zip(scores, places, strict=True) if at >= 0]
     return sorted(found, key=lambda pair: (-pair[0], pair[1]))
 
 
-@contextmanager
-def _torch_threads(threads: int) -> Iterator[None]:
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+def _describe_index(encoder: Encoder, passages: Sequence[Passage]) -> dict[str, Any]:
+    """The settings that an index is saved with, and that loading it requires."""
+    return {"encoder": encoder.name, "prefixes": list(encoder.prefixes), "size": len(passages)}
 
 
 @contextmanager
-def _faiss_threads(threads: int) -> Iterator[None]:
-    faiss = require("faiss", "dense")
-    before = faiss.omp_get_max_threads()
-    faiss.omp_set_num_threads(threads)
+def _use_one_thread(read: Callable[[], int], write: Callable[[int], None]) -> Iterator[None]:
+    before = read()
+    write(1)
     try:
         yield
     finally:
-        faiss.omp_set_num_threads(before)
+        write(before)

@@ -1,13 +1,26 @@
-"""Passages, the protocol of retrievers, and the order of results."""
+"""Passages, the corpus that has them, the protocol of retrievers, and the order of results.
+
+A corpus is a JSON-lines file that is read on access, so that millions of passages fit in memory.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+import gzip
+import json
+import lzma
+import mmap
+import zlib
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, overload, runtime_checkable
 
 import numpy as np
 
+from agent_envs.assets import BadAsset, MissingAsset
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -30,6 +43,11 @@ class Passage(NamedTuple):
         """The title as written in `contents`."""
         return f'"{self.title}"' if self.quoted else self.title
 
+    @property
+    def document(self) -> str:
+        """The title, a line break and the text."""
+        return f"{self.title}\n{self.text}"
+
 
 @runtime_checkable
 class Retriever(Protocol):
@@ -43,7 +61,7 @@ class Retriever(Protocol):
         """
 
 
-def check(queries: Sequence[str], k: int) -> None:
+def check_search(queries: Sequence[str], k: int) -> None:
     """Check the arguments of `Retriever.search`.
 
     Raises:
@@ -56,7 +74,7 @@ def check(queries: Sequence[str], k: int) -> None:
         raise ValueError(f"k, the number of passages per query, must be at least 1, got {k}")
 
 
-def best(
+def pick_best(
     passages: Sequence[Passage], scores: NDArray[np.float32], k: int, *, above: float
 ) -> list[Passage]:
     """The `k` passages with the highest scores above `above`; ties in the corpus's order."""
@@ -64,3 +82,123 @@ def best(
     chosen = np.flatnonzero((scores >= least) & (scores > above))
     order = chosen[np.argsort(-scores[chosen], kind="stable")][:k]
     return [passages[at]._replace(score=float(scores[at])) for at in order.tolist()]
+
+
+class Corpus(Sequence[Passage]):
+    """The passages of `path`, in the file's order; a plain file is memory-mapped.
+
+    A line is `{"id", "title", "text"}`, or `{"id", "contents"}` as in Search-R1, with the title in
+    the first line of `contents`. A compressed file (`.gz`, `.xz`) is decompressed into memory.
+
+    Raises:
+        MissingAsset: There is no such file.
+        BadAsset: It has no passages or cannot be decompressed; on access, an invalid line.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._data = _map_file(path)
+        ends = np.flatnonzero(np.frombuffer(self._data, np.uint8) == ord("\n"))
+        starts = np.concatenate([[0], ends + 1])
+        stops = np.concatenate([ends, [len(self._data)]])
+        full = stops > starts  # drops empty lines
+        self._starts, self._stops = starts[full], stops[full]
+        if not len(self._starts):
+            raise BadAsset(f"{path} has no passages; it needs one JSON object per line")
+
+    @cached_property
+    def place(self) -> dict[str, int]:
+        """Place of each passage by its id.
+
+        Raises:
+            BadAsset: An id occurs twice.
+        """
+        places: dict[str, int] = {}
+        for at, passage in enumerate(self):
+            if places.setdefault(passage.id, at) != at:
+                raise BadAsset(f"{self.path}: passage id {passage.id!r} occurs twice")
+        return places
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    @overload
+    def __getitem__(self, at: int) -> Passage: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Passage]: ...
+    def __getitem__(self, at: int | slice) -> Passage | list[Passage]:
+        if isinstance(at, slice):
+            return [self[i] for i in range(*at.indices(len(self)))]
+        line = self._data[self._starts[at] : self._stops[at]]
+        try:
+            return passage_of(json.loads(line))
+        except (ValueError, TypeError, RecursionError) as error:
+            number = at if at >= 0 else at + len(self)
+            raise BadAsset(f"{self.path}, passage {number + 1}: {error}") from error
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Corpus:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return open_corpus, (self.path,)
+
+
+@lru_cache(maxsize=4)
+def open_corpus(path: Path) -> Corpus:
+    """The corpus of a file; one shared object per file."""
+    return Corpus(path)
+
+
+def passage_of(record: Any) -> Passage:
+    """The passage of a record in a corpus or in a server's answer, or of a plain text.
+
+    A passage without an id gets a digest of its title and text as its id.
+
+    Raises:
+        TypeError: Neither an object nor a text, or title or text is not a string.
+        ValueError: It has neither text nor contents.
+    """
+    if isinstance(record, str):
+        first, found, rest = record.partition("\n")
+        record = {"contents": record} if found else {"text": first + rest}
+    if not isinstance(record, dict):
+        raise TypeError(f"a passage must be an object or a text, got {record!r:.60}")
+    title, text, contents = record.get("title", ""), record.get("text"), record.get("contents")
+    if text is None and not isinstance(contents, str):
+        raise ValueError(f"a passage needs 'text' or 'contents', got {record!r:.60}")
+    first, _, rest = str(contents or "").partition("\n")
+    if text is None:
+        quoted = len(first) > 1 and first[0] == first[-1] == '"'
+        title, text = title or (first[1:-1] if quoted else first), rest
+    if not isinstance(title, str) or not isinstance(text, str):
+        raise TypeError(f"title and text must be strings, got {record!r:.60}")
+    known = record.get("id")
+    if known is None:
+        known = sha256(f"{title}\n{text}".encode(errors="surrogatepass")).hexdigest()[:16]
+    return Passage(str(known), title, text, quoted=contents is None or first != title)
+
+
+def unpack_file(path: Path) -> bytes:
+    """The bytes of a file, decompressed if it is a gzip or xz file.
+
+    Raises:
+        MissingAsset: There is no such file.
+        BadAsset: It cannot be decompressed.
+    """
+    try:
+        packed = path.read_bytes()
+        if path.suffix == ".gz":
+            return gzip.decompress(packed)
+        return lzma.decompress(packed) if path.suffix == ".xz" else packed
+    except FileNotFoundError:
+        raise MissingAsset(f"no file {path}; it needs one JSON object per line") from None
+    except (gzip.BadGzipFile, lzma.LZMAError, zlib.error, EOFError) as error:
+        raise BadAsset(f"{path} cannot be decompressed: {error}") from error
+
+
+def _map_file(path: Path) -> bytes | mmap.mmap:
+    """The bytes of a file; a plain file is memory-mapped."""
+    if path.suffix in {".gz", ".xz"} or not path.is_file() or not path.stat().st_size:
+        return unpack_file(path)
+    with path.open("rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

@@ -8,20 +8,21 @@ encryption, passwords, more processes.
 from __future__ import annotations
 
 import asyncio
-import errno
 import json
+import logging
 import signal
 import socket
+from concurrent.futures import Future
 from contextlib import aclosing, contextmanager, suppress
-from threading import Thread
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from threading import Condition, Thread
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agent_envs.assets import require
-from agent_envs.retrieval.batches import Batches, SearchRequest, refusal, stopped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from concurrent.futures import Future
+    from collections.abc import Callable, Iterator, Sequence
 
     from starlette.applications import Starlette
     from starlette.requests import Request
@@ -37,8 +38,11 @@ QUERY = 4_096  # characters of a query, the length limit of an action; the rest 
 TOPK = 100  # passages of a query
 PASSAGES = 65_536  # of an answer
 GRACE = 10  # seconds that a running search may still take when the server stops
-_KEEP_ALIVE = 60  # seconds that a client may be silent between requests
+TARGET = 0.05  # seconds of a search
+FIRST, LARGEST = 64, 4_096  # queries of the first search, and of any
 _LAST_PORT = 65_535
+_KEEP_ALIVE = 60  # seconds that a client may be silent between requests
+_log = logging.getLogger(__name__)
 
 
 def serve(
@@ -65,7 +69,7 @@ def serve(
         ValueError: `topk` or `port` is out of range.
         OSError: The port is taken.
     """
-    with listen(host, port) as listening, _server(retriever, topk) as server:
+    with listen(host, port) as listening, _open_server(retriever, topk) as server:
         # uvicorn raises the signal that ended it again; both signals end this call.
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
@@ -84,7 +88,7 @@ def serving(
 
     Arguments and errors are as in `serve`.
     """
-    with listen(host, port) as listening, _server(retriever, topk) as server:
+    with listen(host, port) as listening, _open_server(retriever, topk) as server:
         thread = Thread(target=server.run, args=([listening],), name="retrieval-server")
         thread.start()
         try:
@@ -95,7 +99,7 @@ def serving(
 
 
 @contextmanager
-def _server(retriever: Retriever, topk: int) -> Iterator[Server]:
+def _open_server(retriever: Retriever, topk: int) -> Iterator[Server]:
     """A server that is not yet running, and the thread for its searches."""
     if not 1 <= topk <= TOPK:
         raise ValueError(f"topk, a number of passages, must be in 1..{TOPK}, got {topk}")
@@ -105,7 +109,7 @@ def _server(retriever: Retriever, topk: int) -> Iterator[Server]:
 
     batches = Batches(retriever, lambda: server.should_exit)
     config = Config(
-        _application(batches, topk),
+        build_application(batches, topk),
         log_config=None,
         access_log=False,
         lifespan="off",
@@ -123,7 +127,7 @@ def _server(retriever: Retriever, topk: int) -> Iterator[Server]:
         batches.close()
 
 
-def _application(batches: Batches, topk: int) -> Starlette:
+def build_application(batches: Batches, topk: int) -> Starlette:
     """The routes of the server."""
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
@@ -132,38 +136,43 @@ def _application(batches: Batches, topk: int) -> Starlette:
 
     async def retrieve(request: Request) -> Response:
         try:
-            asked = read(await _body(request), topk)
-            found = await _unless_left(request, batches.ask(asked)) if asked.queries else []
+            search = read_request(await _read_body(request), topk)
+            found = await _await_client(request, batches.ask(search)) if search.queries else []
         except asyncio.CancelledError:  # it took longer than GRACE
-            raise stopped() from None
-        return _json({"result": [[_item(one, asked.scored) for one in of] for of in found]})
+            raise StoppingError from None
+        lists = [[_describe(passage, search.scored) for passage in one] for one in found]
+        return _write_json({"result": lists})
 
     async def health(_: Request) -> Response:
-        if batches.stopping():
-            raise stopped()
-        return _json({"status": "ok"})
+        if batches.is_stopping():
+            raise StoppingError
+        return _write_json({"status": "ok"})
 
-    async def refuse(_: Request, error: Any) -> Response:
-        return _json({"detail": error.detail}, error.status_code, error.headers)
+    async def answer_error(_: Request, error: Any) -> Response:
+        return _write_json({"detail": error.detail}, error.status_code, error.headers)
 
-    async def gone(*_: object) -> Response:
-        return _json({"detail": "the client left before its request was read"}, 400)
+    async def answer_nobody(*_: object) -> Response:
+        return _write_json({"detail": "the client left before its request was read"}, 400)
 
     return Starlette(
         routes=[Route(PATH, retrieve, methods=["POST"]), Route("/health", health)],
-        exception_handlers={HTTPException: refuse, ClientDisconnect: gone},
+        exception_handlers={
+            HTTPException: answer_error,
+            RefusalError: answer_error,
+            ClientDisconnect: answer_nobody,
+        },
     )
 
 
-async def _unless_left(request: Request, found: Future[Any]) -> Any:
+async def _await_client(request: Request, found: Future[Any]) -> Any:
     """The result; it is cancelled when the client leaves, and raises `ClientDisconnect`."""
     from starlette.requests import ClientDisconnect
 
-    async def left() -> None:
+    async def wait_for_leaving() -> None:
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
-    answer, leaving = asyncio.wrap_future(found), asyncio.ensure_future(left())
+    answer, leaving = asyncio.wrap_future(found), asyncio.ensure_future(wait_for_leaving())
     try:
         await asyncio.wait((answer, leaving), return_when=asyncio.FIRST_COMPLETED)
         if not answer.done():
@@ -174,7 +183,7 @@ async def _unless_left(request: Request, found: Future[Any]) -> Any:
         leaving.cancel()
 
 
-async def _body(request: Request) -> bytes:
+async def _read_body(request: Request) -> bytes:
     """A request's body; reading stops once it is too long."""
     body = bytearray()
     length = int(request.headers.get("content-length", "0"))
@@ -183,47 +192,40 @@ async def _body(request: Request) -> bytes:
             body += chunk
             length = max(length, len(body))
     if length > BODY:
-        raise refusal(413, f"a request has at most {BODY} bytes, got more; ask in several requests")
+        raise RefusalError(413, f"a request has at most {BODY} bytes; ask in several requests")
     return bytes(body)
 
 
-def read(body: bytes, topk: int) -> SearchRequest:
+def read_request(body: bytes, topk: int) -> SearchRequest:
     """The search request in a body of either API; `topk` is the default.
 
     Raises:
-        HTTPException: 400, the body is not JSON; 413, it is too large; 422, a wrong field.
+        RefusalError: 400, the body is not JSON; 413, it is too large; 422, a wrong field.
     """
     try:
         fields = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise refusal(400, f"a request is JSON, got {body[:60]!r}: {error}") from error
+        raise RefusalError(400, f"a request is JSON, got {body[:60]!r}: {error}") from error
     if not isinstance(fields, dict) or ("queries" in fields) == ("query" in fields):
-        raise refusal(
-            422, f"give either 'queries', a list, or 'query', a text, got {fields!r:.100}"
-        )
+        raise RefusalError(422, f"give 'queries', a list, or 'query', a text, got {fields!r:.90}")
     k = topk if fields.get("topk") in (None, 0) else fields["topk"]
     if type(k) is not int or not 1 <= k <= TOPK:
-        raise refusal(422, f"topk is in 1..{TOPK}, or 0 or null for {topk}, got {k!r:.60}")
+        raise RefusalError(422, f"topk is in 1..{TOPK}, or 0 or null for {topk}, got {k!r:.60}")
     scored = fields.get("return_scores", False)
     if not isinstance(scored, bool):
-        raise refusal(422, f"return_scores is true or false, got {scored!r:.60}")
-    queries = _queries(fields)
-    if len(queries) * k > PASSAGES:
-        asked = f"{k} for each of {len(queries)} queries"
-        raise refusal(413, f"an answer has at most {PASSAGES} passages, got a request for {asked}")
-    return SearchRequest(queries, k, scored)
-
-
-def _queries(fields: dict[str, Any]) -> list[str]:
+        raise RefusalError(422, f"return_scores is true or false, got {scored!r:.60}")
     queries = fields["queries"] if "queries" in fields else [fields["query"]]
     if not isinstance(queries, list) or not all(isinstance(query, str) for query in queries):
-        raise refusal(422, f"queries are a list of texts, a query is one, got {queries!r:.100}")
+        raise RefusalError(422, f"queries is a list of texts, query is one, got {queries!r:.90}")
     if len(queries) > QUERIES:
-        raise refusal(413, f"a request has at most {QUERIES} queries, got {len(queries)}")
-    return [query[:QUERY] for query in queries]
+        raise RefusalError(413, f"a request has at most {QUERIES} queries, got {len(queries)}")
+    if len(queries) * k > PASSAGES:
+        wanted = f"{k} for each of {len(queries)}"
+        raise RefusalError(413, f"an answer has at most {PASSAGES} passages, not {wanted} queries")
+    return SearchRequest([query[:QUERY] for query in queries], k, scored)
 
 
-def _item(passage: Passage, scored: bool) -> dict[str, Any]:
+def _describe(passage: Passage, scored: bool) -> dict[str, Any]:
     document = {
         "id": passage.id,
         "contents": f"{passage.heading}\n{passage.text}",
@@ -233,7 +235,7 @@ def _item(passage: Passage, scored: bool) -> dict[str, Any]:
     return {"document": document, "score": float(passage.score)} if scored else document
 
 
-def _json(content: Any, status: int = 200, headers: Any = None) -> Response:
+def _write_json(content: Any, status: int = 200, headers: Any = None) -> Response:
     """An ASCII answer, which can contain every text, with all digits of every number."""
     from starlette.responses import Response
 
@@ -264,9 +266,162 @@ def listen(host: str, port: int) -> socket.socket:
         listening.listen()
     except OSError as error:
         listening.close()
-        if error.errno != errno.EADDRINUSE:
-            raise
-        raise OSError(
-            error.errno, f"port {port} is in use: stop that process, give another port, or 0"
-        ) from error
+        reason = f"port {port}: {error.strerror}; stop that process, give another port, or 0"
+        raise OSError(error.errno, reason) from error
     return listening
+
+
+class RefusalError(Exception):
+    """A refused request: the status and the detail of its answer."""
+
+    headers = None
+
+    def __init__(self, status_code: int, detail: str) -> None:
+        super().__init__(detail)
+        self.status_code, self.detail = status_code, detail
+
+
+class StoppingError(RefusalError):
+    """The server is stopping."""
+
+    def __init__(self) -> None:
+        super().__init__(503, "the server is stopping; ask again once it is back")
+
+
+class SearchRequest(NamedTuple):
+    """The fields of a search request; `scored`: return each document with its score."""
+
+    queries: list[str]
+    k: int
+    scored: bool
+
+
+class Waiting:
+    """A request that waits: what is still to search, and what was found."""
+
+    def __init__(self, request: SearchRequest) -> None:
+        self.request = request
+        self.answer: Future[list[list[Passage]]] = Future()
+        self.found: list[list[Passage]] = []
+
+    def next(self, count: int) -> list[str]:
+        """The next queries, at most `count`."""
+        return self.request.queries[len(self.found) :][:count]
+
+    def add(self, found: list[list[Passage]]) -> None:
+        """Note what was found for them, and answer if that was all, unless the client has left."""
+        self.found += found
+        whole = len(self.found) == len(self.request.queries)
+        if whole and self.answer.set_running_or_notify_cancel():
+            self.answer.set_result(self.found)
+
+    def fail(self, error: RefusalError) -> None:
+        """Answer with an error, unless the client has left."""
+        if self.answer.set_running_or_notify_cancel():
+            self.answer.set_exception(error)
+
+
+class Part(NamedTuple):
+    """Some queries of a request."""
+
+    waiting: Waiting
+    queries: list[str]
+
+
+class Batches:
+    """Searches in one thread, for all waiting requests at the same time.
+
+    A search has equally many queries of each request, so that no request waits for all of a long
+    one. It is as large as takes about `TARGET` seconds. What was cancelled is left out of the next.
+
+    Args:
+        retriever: The retriever; no other thread calls it.
+        is_stopping: Whether the server is stopping; from then on no search starts.
+    """
+
+    def __init__(self, retriever: Retriever, is_stopping: Callable[[], bool]) -> None:
+        self.retriever, self.is_stopping = retriever, is_stopping
+        self._waiting: list[Waiting] = []
+        self._size = FIRST
+        self._closed = False
+        self._change = Condition()
+        self._thread = Thread(target=self._work, name="retrieval-search", daemon=True)
+        self._thread.start()
+
+    def ask(self, request: SearchRequest) -> Future[list[list[Passage]]]:
+        """The passages of a request, or HTTP error 500, or 503 when the server is stopping.
+
+        A request whose future is cancelled is not searched for any further.
+        """
+        waiting = Waiting(request)
+        with self._change:
+            self._waiting.append(waiting)
+            self._change.notify()
+        return waiting.answer
+
+    def close(self) -> None:
+        """End the thread; if it hangs in a search, it ends with the process."""
+        with self._change:
+            self._closed = True
+            self._change.notify()
+        self._thread.join(timeout=1.0)
+
+    def _work(self) -> None:
+        while requests := self._next():
+            parts = share_search(requests, self._size)
+            began = monotonic()
+            for k in sorted({part.waiting.request.k for part in parts}):
+                self._search([part for part in parts if part.waiting.request.k == k], k)
+            queries, seconds = sum(len(part.queries) for part in parts), monotonic() - began
+            if seconds > 2 * TARGET:
+                self._size = max(self._size // 2, 1)
+            elif seconds < TARGET / 2 and queries >= self._size:
+                self._size = min(2 * self._size, LARGEST)
+
+    def _next(self) -> list[Waiting]:
+        """Wait for requests and return all that are not done; [] when closed."""
+        with self._change:
+            self._waiting = [one for one in self._waiting if not one.answer.done()]
+            self._change.wait_for(lambda: self._waiting or self._closed)
+            return [] if self._closed else list(self._waiting)
+
+    def _find(self, queries: list[str], k: int) -> list[list[Passage]]:
+        found = self.retriever.search(queries, k)
+        if len(found) != len(queries):
+            raise ValueError(f"got {len(found)} lists of passages for {len(queries)} queries")
+        return found
+
+    def _search(self, parts: list[Part], k: int) -> None:
+        """Answer parts together; if that fails, each alone, so that only faulty ones fail."""
+        if self.is_stopping():
+            for part in parts:
+                part.waiting.fail(StoppingError())
+            return
+        queries = [query for part in parts for query in part.queries]
+        try:
+            lists = iter(self._find(queries, k))
+        except BaseException as error:  # noqa: BLE001 - also a model's panics: the thread must live
+            if len(parts) > 1:
+                for part in parts:
+                    self._search([part], k)
+                return
+            _log.warning("a search raised", exc_info=error)
+            detail = f"the retriever raised {type(error).__name__}: {error}"
+            parts[0].waiting.fail(RefusalError(500, detail))
+            return
+        for part in parts:
+            part.waiting.add(list(islice(lists, len(part.queries))))
+
+
+def share_search(requests: Sequence[Waiting], size: int) -> list[Part]:
+    """About `size` queries, equally many of each request, in the order in which they came.
+
+    Requests with fewer leave their rest to the others. Each gets at least one.
+    """
+    left, parts = size, []
+    for number, one in enumerate(sorted(requests, key=lambda one: len(one.next(size)))):
+        queries = one.next(max(left // (len(requests) - number), 1))
+        left -= len(queries)
+        parts.append(Part(one, queries))
+    place = {id(one): at for at, one in enumerate(requests)}
+    return sorted(parts, key=lambda part: place[id(part.waiting)])

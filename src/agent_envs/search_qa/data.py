@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agent_envs.assets import BadAsset, MissingAsset, asset, require
 from agent_envs.contract import encodable
-from agent_envs.panels import Panel, nearest, one_of, source_of
-from agent_envs.retrieval.corpus import open_corpus, unpacked
+from agent_envs.panels import Panel, one_of, source_of
+from agent_envs.retrieval.passages import open_corpus, unpack_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Sequence
 
-    from agent_envs.retrieval.corpus import Corpus
+    from agent_envs.retrieval.passages import Corpus
 
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.xz", ".json", ".parquet")
 _ANSWERS = ("answers", "golden_answers", "possible_answers", "target")
@@ -47,8 +47,8 @@ class Question(NamedTuple):
     @property
     def bridges(self) -> tuple[str, ...]:
         """The answers of the steps before the last; () if unknown."""
-        told = (step.get("answer") for step in self.steps[:-1])
-        return tuple(answer for answer in told if isinstance(answer, str))
+        answers = (step.get("answer") for step in self.steps[:-1])
+        return tuple(answer for answer in answers if isinstance(answer, str))
 
 
 class Data:
@@ -61,10 +61,9 @@ class Data:
     """
 
     def __init__(
-        self, folder: Path | None, questions: Iterable[Question], corpus: Corpus | None
+        self, folder: Path | None, questions: dict[str, Question], corpus: Corpus | None
     ) -> None:
-        self.folder, self.corpus = folder, corpus
-        self.questions = {question.id: question for question in questions}
+        self.folder, self.questions, self.corpus = folder, questions, corpus
 
     def panel(self, split: str, kinds: Sequence[str] = ()) -> Panel:
         """The tasks of a split, as named by the questions, or else tenths by a digest of the id.
@@ -74,23 +73,21 @@ class Data:
         Raises:
             ValueError: No such split or kind, or it has no question.
         """
-        there = dict.fromkeys(question.kind for question in self.questions.values())
+        known_kinds = tuple(dict.fromkeys(question.kind for question in self.questions.values()))
         for kind in kinds:
-            one_of("kind", kind, tuple(there))
-        named = [q.split for q in self.questions.values() if q.split]
-        known = ("all", *(dict.fromkeys(named) if named else _TENTHS))
-        if split not in known:
-            raise ValueError(f"unknown split {split!r}{nearest(str(split), known)}; known: {known}")
+            one_of("kind", kind, known_kinds)
+        named = dict.fromkeys(question.split for question in self.questions.values())
+        named.pop("", None)
+        one_of("split", split, ("all", *(named or _TENTHS)))
         ids = [
             question.id
             for question in self.questions.values()
-            if split in ("all", _split_of(question, named)) and question.kind in (kinds or there)
+            if split in ("all", question.split if named else _draw_split(question.id))
+            and question.kind in (kinds or known_kinds)
         ]
         if not ids:
-            raise ValueError(
-                f"split {split!r} has no questions: there are {len(self.questions)} in all; "
-                "use split='all'"
-            )
+            count = len(self.questions)
+            raise ValueError(f"split {split!r} has none of the {count} questions; use split='all'")
         source = source_of("search_qa", self.folder) if self.folder else "embedded"
         return Panel(split, tuple(ids), source)
 
@@ -98,7 +95,7 @@ class Data:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _opened, (self.folder,)
+        return _read_folder, (self.folder,)
 
 
 def open_data(data: str | os.PathLike[str] = "auto") -> Data:
@@ -114,54 +111,35 @@ def open_data(data: str | os.PathLike[str] = "auto") -> Data:
     named = os.fspath(data)
     if named == "auto":
         named = os.environ.get("SEARCH_QA_DATA") or "embedded"
-    return _opened(None if named == "embedded" else Path(named).expanduser().absolute())
+    return _read_folder(None if named == "embedded" else Path(named).expanduser().absolute())
 
 
 @lru_cache(maxsize=2)
-def _opened(folder: Path | None) -> Data:
+def _read_folder(folder: Path | None) -> Data:
     where = Path(str(asset("search_qa"))) if folder is None else folder
-    corpora = _files(where, "corpus", ENDINGS[:3])
-    questions: list[Question] = []
-    files = _files(where, "qa", ENDINGS) or _split_files(where)
-    for path in files:
-        name = path.name.partition(".")[0]
-        split = "" if name == "qa" else _SHARD.sub("", name)
-        questions.extend(_questions(path, name, split))
+    if not where.is_dir():
+        raise MissingAsset(f"no folder {where}; give one with qa.jsonl, or use data='embedded'")
+    files = sorted(path for path in where.iterdir() if path.name.endswith(ENDINGS))
+    names = {path: path.name.partition(".")[0] for path in files}
+    corpora = [where / f"corpus{ending}" for ending in ENDINGS[:3]]
+    alone = [where / f"qa{ending}" for ending in ENDINGS if where / f"qa{ending}" in files][:1]
+    questions: dict[str, Question] = {}
+    for path in alone or [path for path in files if not path.name.startswith("corpus")]:
+        split = "" if names[path] == "qa" else _SHARD.sub("", names[path])
+        for number, row in enumerate(_read_rows(path)):
+            try:
+                question = read_question(row, f"{names[path]}-{number}", split)
+            except (TypeError, ValueError) as error:
+                raise BadAsset(f"{path}, question {number + 1}: {error}") from error
+            if questions.setdefault(question.id, question) is not question:
+                raise BadAsset(f"{path}: question {question.id!r} is there twice; give it an id")
     if not questions:
-        raise MissingAsset(
-            f"no questions in {where}; put qa.jsonl there (one question per line: id, question, "
-            "answers), or use data='embedded'"
-        )
-    twice = [name for name, times in Counter(q.id for q in questions).items() if times > 1]
-    if twice:
-        raise BadAsset(f"question {twice[0]!r} is twice in {where}; give each its own id")
-    return Data(folder, questions, open_corpus(corpora[0]) if corpora else None)
+        raise MissingAsset(f"no questions in {where}; put qa.jsonl there, or use data='embedded'")
+    corpus = next((path for path in corpora if path in files), None)
+    return Data(folder, questions, open_corpus(corpus) if corpus else None)
 
 
-def _files(folder: Path, name: str, endings: Iterable[str]) -> list[Path]:
-    found = [folder / f"{name}{ending}" for ending in endings]
-    return [path for path in found if path.is_file()][:1]
-
-
-def _split_files(folder: Path) -> list[Path]:
-    if not folder.is_dir():
-        raise MissingAsset(f"no folder {folder}; give one with qa.jsonl, or use data='embedded'")
-    return [
-        path
-        for path in sorted(folder.iterdir())
-        if path.name.endswith(ENDINGS) and not path.name.startswith("corpus")
-    ]
-
-
-def _questions(path: Path, name: str, split: str) -> Iterator[Question]:
-    for number, row in enumerate(_rows(path)):
-        try:
-            yield question_of(row, f"{name}-{number}", split)
-        except (KeyError, TypeError, ValueError) as error:
-            raise BadAsset(f"{path}, question {number + 1}: {error}") from error
-
-
-def question_of(row: Any, name: str, split: str = "") -> Question:
+def read_question(row: Any, name: str, split: str = "") -> Question:
     """The question in a row of our own format, or Search-R1's, FlashRAG's, verl's or a data set's.
 
     Raises:
@@ -175,59 +153,57 @@ def question_of(row: Any, name: str, split: str = "") -> Question:
     text = row.get("question") or row.get("query") or inner
     if not isinstance(text, str) or not text.strip():
         raise ValueError(f"a question needs a text under 'question', got {row!r:.80}")
-    told = (encodable(str(answer)) for answer in _answers(row) if answer is not None)
-    answers = tuple(dict.fromkeys(told))
+    given = (encodable(str(answer)) for answer in _read_answers(row) if answer is not None)
+    answers = tuple(dict.fromkeys(given))
     if not answers:
         raise ValueError(f"question {text!r:.60} has no answers (one of {_ANSWERS}, 'answer')")
     ids = (row.get(key) for key in ("id", "_id"))
     return Question(
-        encodable(str(next((given for given in ids if given not in (None, "")), name))),
+        encodable(str(next((known for known in ids if known not in (None, "")), name))),
         encodable(text),
         answers,
-        gold=tuple(str(passage) for passage in _list(row.get("gold"))),
-        steps=tuple(_list(row.get("decomposition"))),
+        gold=tuple(str(passage) for passage in _read_list(row.get("gold"))),
+        steps=tuple(_read_list(row.get("decomposition"))),
         kind=str(row.get("type") or row.get("dataset") or row.get("data_source") or ""),
         split=str(row.get("split") or split),
     )
 
 
-def _answers(row: Mapping[str, Any]) -> list[Any]:
+def _read_answers(row: Mapping[str, Any]) -> list[Any]:
     """The accepted answers, in any of the formats."""
     judged = row.get("reward_model")
     if isinstance(judged, Mapping):
         truth = judged.get("ground_truth")
         row = {**row, **(truth if isinstance(truth, Mapping) else {"target": truth})}
     for key in _ANSWERS:
-        if (found := _list(row.get(key))) != []:
+        if (found := _read_list(row.get(key))) != []:
             return found
     answer = row.get("answer")
     if isinstance(answer, Mapping):  # TriviaQA
-        return [*_list(answer.get("value")), *_list(answer.get("aliases"))]
-    return [*_list(answer), *_list(row.get("answer_aliases"))]
+        return [*_read_list(answer.get("value")), *_read_list(answer.get("aliases"))]
+    return [*_read_list(answer), *_read_list(row.get("answer_aliases"))]
 
 
-def _list(value: Any) -> list[Any]:
+def _read_list(value: Any) -> list[Any]:
     """A value as a list: the list itself, a JSON list in a text (PopQA), or [value]."""
     if value is None:
         return []
     if isinstance(value, str):
-        if value.startswith("["):
-            try:
+        with suppress(ValueError):
+            if value.startswith("["):
                 return list(json.loads(value))
-            except ValueError:
-                return [value]
         return [value] if value.strip() else []
     if isinstance(value, Mapping) or not hasattr(value, "__iter__"):
         return [value]
     return list(value)
 
 
-def _rows(path: Path) -> list[Any]:
+def _read_rows(path: Path) -> list[Any]:
     where = str(path)
     try:
         if path.suffix == ".parquet":
             return list(require("pyarrow.parquet", "train").read_table(path).to_pylist())
-        content = unpacked(path).decode()
+        content = unpack_file(path).decode()
         if path.suffix == ".json":
             return list(json.loads(content))
         rows = []
@@ -239,8 +215,7 @@ def _rows(path: Path) -> list[Any]:
     return rows
 
 
-def _split_of(question: Question, named: list[str]) -> str:
-    if named:
-        return question.split
-    tenth = blake2b(question.id.encode(), digest_size=4).digest()[0] % 10
+def _draw_split(name: str) -> str:
+    """The split of the question with that id: tenths by a digest."""
+    tenth = blake2b(name.encode(), digest_size=4).digest()[0] % 10
     return next(split for split, tenths in _TENTHS.items() if tenth in tenths)

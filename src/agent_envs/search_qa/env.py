@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from agent_envs.contract import AgentEnv, Turn
 from agent_envs.panels import one_of
 from agent_envs.retrieval.factory import open_retriever
-from agent_envs.retrieval.passages import Passage
 from agent_envs.search_qa import search_r1, verl_agent
 from agent_envs.search_qa.accepted import Accepted
 from agent_envs.search_qa.answers import METRICS, in_any
 from agent_envs.search_qa.data import open_data
 from agent_envs.search_qa.mt_grpo import WEIGHTS
 from agent_envs.search_qa.prompt import TEMPLATE
-from agent_envs.search_qa.replies import asked_for, harmless, shown
+from agent_envs.search_qa.replies import escape_marks, read_request, shorten_text
 from agent_envs.spaces import ACTION_LENGTH, OBSERVATION_LENGTH
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
-    from agent_envs.retrieval.passages import Retriever
+    from agent_envs.retrieval.passages import Passage, Retriever
 
 PROTOCOLS = {"search_r1": 4, "verl_agent": 3}
 """How many searches each protocol allows before the answer."""
@@ -133,7 +132,6 @@ class SearchQA(AgentEnv):
     reply_form: ClassVar[str] = "<think>{thought}</think>{action}"
     action_length: ClassVar[int] = OBSERVATION_LENGTH
     experts: ClassVar[str] = "agent_envs.search_qa.experts"
-    audits: ClassVar[str] = "agent_envs.search_qa.audits"
     template = TEMPLATE
 
     def __init__(
@@ -159,26 +157,15 @@ class SearchQA(AgentEnv):
         one_of("reward", reward, REWARDS)
         one_of("anchor", anchor, ANCHORS)
         if strict_compat and protocol == "verl_agent" and reward == "format":
-            raise ValueError(
-                "reward='format' with strict_compat is Search-R1's; use protocol='search_r1', or "
-                "leave strict_compat"
-            )
+            raise ValueError("reward='format' with strict_compat needs protocol='search_r1'")
         if strict_compat and max_searches is not None:
-            raise ValueError(
-                "with strict_compat every turn but the last may search; set max_turns instead of "
-                f"max_searches={max_searches}"
-            )
+            raise ValueError("with strict_compat set max_turns instead of max_searches")
         if min(k, passage_characters) < 1:
-            raise ValueError(
-                f"k and passage_characters must be at least 1, got {k} and {passage_characters}"
-            )
+            raise ValueError(f"k and passage_characters must be >= 1: {k}, {passage_characters}")
         self.data = open_data(data)
-        panel = self.data.panel(split, kinds)
         turns = TURNS[protocol] if max_turns is None else max_turns
-        super().__init__(panel, max_turns=turns, render_mode=render_mode)
+        super().__init__(self.data.panel(split, kinds), max_turns=turns, render_mode=render_mode)
         allowed = PROTOCOLS[protocol] if max_searches is None else max_searches
-        if allowed < 0:
-            raise ValueError(f"max_searches must be at least 0, got {allowed}")
         self.max_searches = turns - 1 if strict_compat else allowed
         self.retriever = open_retriever(retriever, self.data.corpus, model=model, index=index)
         self.waits = bool(getattr(self.retriever, "waits", False))
@@ -188,39 +175,41 @@ class SearchQA(AgentEnv):
 
     def begin(self, task_id: str) -> tuple[str, Turn]:
         """The question."""
-        self.question = self.data.questions[task_id]
-        self.accepted = Accepted(self.question.answers, self.question.text, self.question.bridges)
-        self.facts = Facts(self.question.id, self.question.gold if self._known() else ())
-        asked = self.question.text if self.strict else harmless(self.question.text)
-        opening = search_r1.prompt(asked) if self.protocol == "search_r1" else asked
+        self.question = question = self.data.questions[task_id]
+        self.accepted = Accepted(question.answers, question.text, question.bridges)
+        # the ids of the gold passages are those of the data's own corpus
+        self.facts = Facts(question.id, question.gold if self.data.corpus is not None else ())
+        text = question.text if self.strict else escape_marks(question.text)
+        opening = search_r1.render_prompt(text) if self.protocol == "search_r1" else text
         self._said: list[str] = []
-        self._block, self._neat = opening, True
-        return asked, self._turn(opening, "")
+        self._block, self._is_neat = opening, True
+        return text, self._make_turn(opening, "")
 
     def reject(self, reason: str, notice: str) -> Turn:
         """An invalid turn without effect; the state does not change."""
-        return self._turn(notice, "", invalid=reason)
+        return self._make_turn(notice, "", invalid=reason)
 
     def act(self, action: str) -> Turn:
         """One search or answer."""
         if self.strict:
             return self._act_strictly(action)
-        asked = asked_for(action, _KINDS, "information")
-        if not asked.kind:
-            return self._turn(_NOT_UNDERSTOOD, "", invalid="format")
-        tag = f"<{asked.kind}>{asked.content}</{asked.kind}>"
-        if asked.kind == "search" and not self.searches_left:
-            return self._turn(_NO_SEARCH_LEFT.format(self.max_searches), tag, invalid="refused")
-        self._neat = self._neat and asked.neat
-        if asked.kind == "answer":
-            return self._turn("", tag, answer=asked.content)
-        found = self._search(asked.content)
-        longest = self.passage_characters
-        fit = [
-            Passage(p.id, shown(p.title, 200), shown(p.text, longest), p.score, p.quoted)
+        request = read_request(action, _KINDS, "information")
+        if not request.kind:
+            return self._make_turn(_NOT_UNDERSTOOD, "", invalid="format")
+        tag = f"<{request.kind}>{request.content}</{request.kind}>"
+        if request.kind == "search" and not self.searches_left:
+            notice = _NO_SEARCH_LEFT.format(self.max_searches)
+            return self._make_turn(notice, tag, invalid="refused")
+        self._is_neat = self._is_neat and request.is_neat
+        if request.kind == "answer":
+            return self._make_turn("", tag, answer=request.content)
+        found, longest = self._search(request.content), self.passage_characters
+        short = [
+            p._replace(title=shorten_text(p.title, 200), text=shorten_text(p.text, longest))
             for p in found
         ]
-        return self._turn(self._information(fit), tag, query=asked.content, found=found)
+        block = self._render_passages(short)
+        return self._make_turn(block, tag, query=request.content, found=found)
 
     @property
     def searches_left(self) -> int:
@@ -230,43 +219,44 @@ class SearchQA(AgentEnv):
     def _act_strictly(self, reply: str) -> Turn:
         """One reply as the public code interprets it."""
         last = self.turn + 1 >= self.max_turns
+        notice = ""
         if self.protocol == "search_r1":
-            kind, content = search_r1.action_in(search_r1.cut(reply))
+            said = search_r1.cut_reply(reply)
+            kind, content = search_r1.read_action(said)
             tag, valid = f"<{kind}>{content}</{kind}>" if kind else "", bool(kind)
-            self._said.append(search_r1.cut(reply))
             notice = "" if last else search_r1.INVALID
         else:
-            tag, valid = verl_agent.projected(reply)
-            kind, content = verl_agent.action_in(tag)
-            self._said.append(tag)
-            notice = ""
+            said, valid = verl_agent.project_reply(reply)
+            kind, content = verl_agent.read_action(said)
+            tag = said
+        self._said.append(said)
         invalid = "" if valid else "format"
         if kind == "answer":
-            return self._turn("", tag, answer=content, invalid=invalid)
+            return self._make_turn("", tag, answer=content, invalid=invalid)
         if kind != "search":
-            return self._turn(notice, tag, invalid=invalid)
+            return self._make_turn(notice, tag, invalid=invalid)
         if last:
-            return self._turn("", tag, invalid=invalid)
+            return self._make_turn("", tag, invalid=invalid)
         found = self._search(content)
-        block = self._information(found)
-        return self._turn(block, tag, query=content, found=found, invalid=invalid)
+        block = self._render_passages(found)
+        return self._make_turn(block, tag, query=content, found=found, invalid=invalid)
 
     def _search(self, query: str) -> list[Passage]:
         (found,) = self.retriever.search([query[:ACTION_LENGTH]], self.k)
         if self.strict:
-            told = in_any(self.question.answers, map(whole, found))
+            answered = in_any(self.question.answers, (passage.document for passage in found))
         else:
-            told = self.facts.answer_in(found, self.accepted)
-        self.facts = self.facts.after(found, answered=told)
+            answered = self.facts.has_answer(found, self.accepted)
+        self.facts = self.facts.after(found, answered=answered)
         return found
 
-    def _information(self, passages: list[Passage]) -> str:
+    def _render_passages(self, passages: list[Passage]) -> str:
         if self.protocol == "search_r1":
-            return search_r1.information(passages)
+            return search_r1.render_passages(passages)
         nothing = "" if self.strict else verl_agent.NOTHING
-        return verl_agent.information(passages, ascii_only=self.strict, nothing=nothing)
+        return verl_agent.render_passages(passages, ascii_only=self.strict, nothing=nothing)
 
-    def _turn(
+    def _make_turn(
         self,
         observation: str,
         tag: str,
@@ -282,93 +272,81 @@ class SearchQA(AgentEnv):
         elif invalid and self.strict and self.protocol == "verl_agent":
             self._block = ""
         ended = answer is not None or (bool(tag or invalid) and self.turn + 1 >= self.max_turns)
-        right = answer is not None and self._right(answer)
-        paid = self._paid(answer, right=right) if ended else 0.0
-        facts = self.facts
+        if answer is None:
+            right = False
+        elif self.strict:
+            right = self._score_strictly("em") == 1
+        else:
+            right = self.accepted.is_right(answer)
+        facts, searched = self.facts, found is not None
+        shares = {  # in strict mode for any search, else for its results
+            "tool_execution": searched and (self.strict or facts.gained),
+            "result_has_answer": searched and facts.first_answered,
+        }
         return Turn(
             observation,
             valid=not invalid,
             invalid_reason=invalid,
             progress=1.0 if right else facts.progress,
-            anchor=facts.anchor(*self._else()) if self.by == "facts" else self._block,
-            reward=paid,
+            anchor=facts.anchor(*self._list_others()) if self.by == "facts" else self._block,
+            reward=self._score(answer, right=right) if ended else 0.0,
             success=right,
             failure=answer is not None and not right,
-            extra=self._extra(tag, query, answer or "", found),
+            extra={
+                "action": tag,
+                "query": query,
+                "answer": answer or "",
+                "answers": list(self.question.answers),
+                "passages": [
+                    {"id": p.id, "title": p.title, "text": p.text, "score": p.score}
+                    for p in found or ()
+                ],
+                "gold_hits": [gold for gold in self.question.gold if gold in facts.seen],
+                "searches_left": self.searches_left,
+                "turn_reward": {name: WEIGHTS[name] * share for name, share in shares.items()},
+            },
         )
 
-    def _extra(
-        self, tag: str, query: str, answer: str, found: list[Passage] | None
-    ) -> dict[str, Any]:
-        """The further keys of `info`."""
-        return {
-            "action": tag,
-            "query": query,
-            "answer": answer,
-            "answers": list(self.question.answers),
-            "passages": [listed(passage) for passage in found or ()],
-            "gold_hits": [gold for gold in self.question.gold if gold in self.facts.seen],
-            "searches_left": self.searches_left,
-            "turn_reward": self._turn_reward(searched=found is not None),
-        }
-
-    def _turn_reward(self, *, searched: bool) -> dict[str, float]:
-        """MT-GRPO's rewards of a turn: for any search in strict mode, else for its results."""
-        ran = searched and (self.strict or self.facts.gained)
-        return {
-            "tool_execution": WEIGHTS["tool_execution"] * ran,
-            "result_has_answer": WEIGHTS["result_has_answer"]
-            * (searched and self.facts.first_answered),
-        }
-
-    def _else(self) -> tuple[object, ...]:
+    def _list_others(self) -> tuple[object, ...]:
         """The state besides the passages seen: the search budget, and what the rewards read.
 
         With `strict_compat` the turn limit is the budget, and rewards read the whole conversation.
         """
         if not self.strict:
-            return (self.searches_left, self._neat if self.reward == "format" else None)
+            return (self.searches_left, self._is_neat if self.reward == "format" else None)
         if self.protocol == "verl_agent":
-            return (search_r1.pending("".join(self._said[1:])),)
+            return (search_r1.find_pending("".join(self._said[1:])),)
         if self.reward == "format":
-            return search_r1.pending_form(self._marked(), self.question.answers)
-        return (search_r1.pending("".join(self._said)),)
+            return search_r1.describe_form(self._mark_chat(), self.question.answers)
+        return (search_r1.find_pending("".join(self._said)),)
 
-    def _known(self) -> bool:
-        """Whether passage ids are known: those of the data's own corpus are."""
-        return self.data.corpus is not None
-
-    def _right(self, answer: str) -> bool:
-        return self._strict_reward("em") == 1 if self.strict else self.accepted.right(answer)
-
-    def _paid(self, answer: str | None, *, right: bool) -> float:
+    def _score(self, answer: str | None, *, right: bool) -> float:
+        """The reward of the end."""
         if self.strict and self.reward != "f1":
-            return self._strict_reward(self.reward)
+            return self._score_strictly(self.reward)
         if answer is None:
             return 0.0
         if self.strict:
             return METRICS[self.reward](answer, self.question.answers)
-        if self.reward == "format":
-            return self._form(right=right)
-        return 1.0 if right else self.accepted.paid_in_part(self.reward, answer)
-
-    def _form(self, *, right: bool) -> float:
-        """Search-R1's "format" by facts: form is rewarded only with a right answer."""
+        if self.reward != "format":
+            return 1.0 if right else self.accepted.score_part(self.reward, answer)
+        # Search-R1's "format" by facts: form is rewarded only with a right answer
         if right:
-            return 1.0 if self._neat else 1.0 - search_r1.STRUCTURE
-        return search_r1.RETRIEVAL * (self._neat and self.facts.answered)
+            return 1.0 if self._is_neat else 1.0 - search_r1.STRUCTURE
+        return search_r1.RETRIEVAL * (self._is_neat and self.facts.answered)
 
-    def _strict_reward(self, reward: str) -> float:
+    def _score_strictly(self, reward: str) -> float:
         said, golds = self._said, self.question.answers
-        if self.protocol == "verl_agent":
-            score = verl_agent.sub_em_reward if reward == "sub_em" else verl_agent.em_reward
-            return score("".join(said[1:]), golds)
         if reward == "format":
-            return search_r1.format_reward(self._marked(), golds)
-        paid = search_r1.sub_em_reward if reward == "sub_em" else search_r1.em_reward
-        return paid("".join(said), golds)
+            return search_r1.score_format(self._mark_chat(), golds)
+        if self.protocol == "search_r1":
+            answer = search_r1.find_answer("".join(said))
+        else:
+            answer = search_r1.find_answer("".join(said[1:]), given=0)
+        score = search_r1.score_sub_em if reward == "sub_em" else search_r1.score_em
+        return score(answer, golds)
 
-    def _marked(self) -> str:
+    def _mark_chat(self) -> str:
         """The conversation with the chat marks of Qwen."""
         return f"<|im_start|>user\n{self._said[0]}<|im_end|>\n{search_r1.ASSISTANT}\n" + "".join(
             self._said[1:]
@@ -382,21 +360,6 @@ _NOT_UNDERSTOOD = (
 _NO_SEARCH_LEFT = (
     "\n\nNothing was searched: all {} searches are used. Answer inside <answer> and </answer>.\n\n"
 )
-
-
-def whole(passage: Passage) -> str:
-    """A passage as one text."""
-    return f"{passage.title}\n{passage.text}"
-
-
-def listed(passage: Passage) -> dict[str, Any]:
-    """A passage as in `info`."""
-    return {
-        "id": passage.id,
-        "title": passage.title,
-        "text": passage.text,
-        "score": passage.score,
-    }
 
 
 class Facts(NamedTuple):
@@ -415,7 +378,7 @@ class Facts(NamedTuple):
     gained: bool = False
     first_answered: bool = False
 
-    def answer_in(self, found: Sequence[Passage], accepted: Accepted) -> bool:
+    def has_answer(self, found: Sequence[Passage], accepted: Accepted) -> bool:
         """Whether passages have the answer, or earlier ones had it.
 
         If the gold passages are known, only these count, since a word can occur anywhere. For an
@@ -426,7 +389,7 @@ class Facts(NamedTuple):
             return self.answered
         if accepted.silent and self.gold:
             return self.seen.union(passage.id for passage in able).issuperset(self.gold)
-        return accepted.shown(map(whole, able))
+        return accepted.is_shown_in(passage.document for passage in able)
 
     def after(self, found: Sequence[Passage], *, answered: bool) -> Facts:
         """After a search."""

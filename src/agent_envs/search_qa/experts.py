@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     import gymnasium as gym
 
-    from agent_envs.retrieval.passages import Passage
-
 
 class Step(NamedTuple):
     """An action and its reason in a few words."""
@@ -45,16 +43,17 @@ class Oracle:
 
     def _next(self) -> Step:
         env = self._env
-        answer = env.question.answers[0]
-        for query in self._queries():
+        done = {action for action, _ in env.transcript}
+        for query in self._list_queries():
+            for tag in self._list_tags(query):
+                if tag not in done:
+                    return Step(tag, f"I should look for {query}.")
             if isinstance(env, WikiSearch):
-                return self._call(env, query)
-            tag = f"<search>{query}</search>"
-            if tag not in self._done():
-                return Step(tag, f"I should look for {query}.")
+                break
+        answer = env.question.answers[0]
         return Step(f"<answer>{answer}</answer>", f"That is {answer}.")
 
-    def _queries(self) -> list[str]:
+    def _list_queries(self) -> list[str]:
         """The remaining useful queries, [] if no search is left."""
         env, corpus = self._env, self._env.data.corpus
         if isinstance(env, SearchQA) and env.searches_left == 0:
@@ -66,39 +65,28 @@ class Oracle:
             return [env.question.text]
         missing = [gold for gold in env.question.gold if gold not in env.facts.seen]
         passages = [corpus[corpus.place[gold]] for gold in missing if gold in corpus.place]
-        asks = {step["gold"]: step["question"] for step in env.question.steps if "gold" in step}
-        asking = isinstance(env, SearchQA) or env.protocol == "mt_grpo"
-        return [
-            query
-            for passage in passages
-            for query in _ways(passage, asks.get(passage.id, "") if asking else "")
-        ]
+        steps = () if env.protocol == "wiki_pages" else env.question.steps
+        questions = {step["gold"]: step["question"] for step in steps if "gold" in step}
+        queries = []
+        for passage in passages:  # its question, its title, then also its beginning
+            beginning = " ".join(passage.text.split()[:12])
+            queries += [questions.get(passage.id, ""), passage.title.strip()]
+            queries += [f"{passage.title} {beginning}".strip()]
+        return [query for query in queries if query]
 
-    def _call(self, env: WikiSearch, query: str) -> Step:
-        """The next call towards the page whose title is the query."""
-        done = self._done()
-        found = env.pages.search(query)
-        page = next((p.id for p in found if p.title == query), "")
+    def _list_tags(self, query: str) -> list[str]:
+        """The actions that follow a query, such as those towards the page with that title."""
+        env = self._env
+        if isinstance(env, SearchQA):
+            return [f"<search>{query}</search>"]
         calls = [("search_pages", "query", query)]
         if env.protocol == "mt_grpo":
             calls = [("wiki_search", "query", query)]
-        elif page:
+        elif page := next((p.id for p in env.pages.search(query) if p.title == query), ""):
             calls += [("view_sections", "page_id", page)]
-            calls += [("read_section", "section_id", s.id) for s in env.pages.sections(page) or ()]
-        for name, parameter, value in calls:
-            call = {"name": name, "args": {parameter: value}}
-            tag = f"<tool>{json.dumps(call, ensure_ascii=False)}</tool>"
-            if tag not in done:
-                return Step(tag, f"I should look for {query}.")
-        answer = env.question.answers[0]
-        return Step(f"<answer>{answer}</answer>", f"That is {answer}.")
-
-    def _done(self) -> set[str]:
-        return {action for action, _ in self._env.transcript}
-
-
-def _ways(passage: Passage, question: str) -> list[str]:
-    """Queries that should find a passage: its question, its title, then also its beginning."""
-    beginning = " ".join(passage.text.split()[:12])
-    ways = question, passage.title.strip(), f"{passage.title} {beginning}".strip()
-    return [way for way in ways if way]
+            calls += [("read_section", "section_id", s.id) for s in env.pages.sections(page)]
+        written = [
+            json.dumps({"name": name, "args": {parameter: value}}, ensure_ascii=False)
+            for name, parameter, value in calls
+        ]
+        return [f"<tool>{call}</tool>" for call in written]

@@ -54,7 +54,7 @@ UNITS = {
     "minutes": r"(?:min|mins|minutes?)\b",
     "seconds": r"(?:s|secs?|seconds?)\b",
 }
-_NAMED = {f"u{i}": f" {unit}" for i, unit in enumerate(UNITS)}
+_UNIT_NAMES = {f"u{i}": f" {unit}" for i, unit in enumerate(UNITS)}
 _RUN = re.compile(
     r"(\d(?:[.,' ’]?\d)*)"
     r"(?:e([+-]?\d{1,2})(?!\w)| ?[x×*] ?10\^([+-]?\d{1,2})(?!\d))?"
@@ -111,7 +111,7 @@ class _Marks(dict[int, str | None]):
 
 _JOINED, _SPACED = _Marks(None), _Marks(" ")
 _NO_LETTER = str.maketrans("", "", "".join(c for c in map(chr, range(128)) if not c.isalnum()))
-_MADE = frozenset({"a", "an", "the", "and", "in", *" ".join(UNITS).split()})
+_FREE = frozenset({"a", "an", "the", "and", "in", *" ".join(UNITS).split()})
 """Words that two texts with the same forms need not share: articles, `&`, units, also "in"."""
 
 
@@ -123,7 +123,7 @@ class Forms(NamedTuple):
 
 
 @lru_cache(maxsize=4096)  # the same passages are found repeatedly
-def forms(text: str) -> Forms:
+def read_forms(text: str) -> Forms:
     """The normalised text, with each number as one word for its value."""
     if not text.isascii():
         text = _RAISED.sub(lambda raised: f"^{raised[0].translate(_SUPERSCRIPT)}", text)
@@ -133,26 +133,27 @@ def forms(text: str) -> Forms:
         text = _MARKUP.sub(r"\2", text)
     if "+" in text:
         text = _PLUS.sub("", text)
-    text = _WORDS.sub(_figures_of, text.casefold())
+    text = _WORDS.sub(_read_number_word, text.casefold())
     numeric = _DIGIT.search(text)
     if numeric:
-        text = _numbers(text)
+        text = _normalise_numbers(text)
     if not text.isascii():
         text = normalize("NFC", _ACCENTS.sub("", normalize("NFD", text.translate(_LETTERS))))
     text = text.replace("&", " and ")
     if numeric:
         text = _BETWEEN.sub(r"\1 \2 ", text)
     joined, spaced = text.translate(_JOINED), text.translate(_SPACED)
-    plain = _without_articles(joined)
-    return Forms(plain, plain if joined == spaced else _without_articles(spaced))
+    plain = _drop_articles(joined)
+    return Forms(plain, plain if joined == spaced else _drop_articles(spaced))
 
 
-def trace(text: str) -> str:
-    """Letters or digits that a text has if it has `text` in the compared forms, see `possible`.
+def find_trace(text: str) -> str:
+    """Letters or digits that a text has if it has `text` in the compared forms.
 
-    They are the digits of the first number or the last word; "" if none is certain to stay.
+    They are the digits of the first number or the last word; "" if none is certain to stay. See
+    `find_possible`.
     """
-    lower = _lower(text)
+    lower = _lower_text(text)
     if _WORDS.search(lower):
         return ""
     number = _RUN.search(text)
@@ -162,15 +163,15 @@ def trace(text: str) -> str:
     last = _LAST.search(lower.replace("'", ""))
     if last is None or _DIGIT.search(lower):
         return ""
-    return "" if last[1] in _MADE or last[0].translate(_NO_LETTER) in _MADE else last[1]
+    return "" if last[1] in _FREE or last[0].translate(_NO_LETTER) in _FREE else last[1]
 
 
-def possible(traces: Mapping[str, str], text: str) -> list[str]:
+def find_possible(traces: Mapping[str, str], text: str) -> list[str]:
     """The keys that a text can have in the compared forms, by their traces.
 
-    It misses none, and finds most that a text does not have at a tenth of the cost of `forms`.
+    It misses none, and finds most that a text does not have at a tenth of the cost of `read_forms`.
     """
-    lower, letters = _letters(text)
+    lower, letters = _keep_letters(text)
     left = [key for key, part in traces.items() if part in letters]
     if len(left) == len(traces) or not any(map(str.isdecimal, traces.values())):
         return left
@@ -181,25 +182,25 @@ def possible(traces: Mapping[str, str], text: str) -> list[str]:
 
 
 @lru_cache(maxsize=8)  # an answer is held against several accepted ones
-def _letters(text: str) -> tuple[str, str]:
+def _keep_letters(text: str) -> tuple[str, str]:
     """A text in lower case, and its ASCII letters and digits alone."""
-    lower = _lower(text)
+    lower = _lower_text(text)
     return lower, lower.translate(_NO_LETTER).encode("ascii", "ignore").decode()
 
 
-def _lower(text: str) -> str:
+def _lower_text(text: str) -> str:
     """A text in lower case, with diacritics and other marks after their letters."""
     if text.isascii():
         return text.lower()
     return normalize("NFKD", text).casefold().translate(_LETTERS)
 
 
-def _without_articles(text: str) -> str:
+def _drop_articles(text: str) -> str:
     """The words of a text without articles."""
     return " ".join(_ARTICLES.sub(" ", text).split())
 
 
-def _figures_of(words: re.Match[str]) -> str:
+def _read_number_word(words: re.Match[str]) -> str:
     """The digits of a number below 100 in words."""
     tens, unit, small = words.groups()
     if small:
@@ -207,9 +208,9 @@ def _figures_of(words: re.Match[str]) -> str:
     return str(20 + 10 * _TENS.index(tens) + (_SMALL.index(unit) if unit else 0))
 
 
-def _numbers(text: str) -> str:
+def _normalise_numbers(text: str) -> str:
     """The text with normalised numbers, each followed by its unit, with signs as words."""
-    written, done = list[str](), 0
+    parts, done = list[str](), 0
     for run in _RUN.finditer(text):
         start, digits = run.start(), run[1]
         if text[start - 1 : start].isalpha():
@@ -220,18 +221,18 @@ def _numbers(text: str) -> str:
             sign, point = before.groups("") if before else ("", "")
             start -= len(sign) + len(point)
             odd = _ODD_BEFORE.search(text, max(done, start - 4), start)
-        first, *rest = _apart(point + digits)
-        written += [text[done:start], _SIGN if odd else "", "minus" if sign else ""]
+        first, *rest = _split_numbers(point + digits)
+        parts += [text[done:start], _SIGN if odd else "", "minus" if sign else ""]
         for number in rest:
-            written += [_written(first, 0), " "]
+            parts += [_write_number(first, 0), " "]
             first = number
-        written += [_written(first, _places(run)), _NAMED.get(run.lastgroup or "", "")]
-        written += [_SIGN if _odd_after(text, start, run.end()) else ""]
+        parts += [_write_number(first, _read_power(run)), _UNIT_NAMES.get(run.lastgroup or "", "")]
+        parts += [_SIGN if _has_sign_after(text, start, run.end()) else ""]
         done = run.end()
-    return "".join([*written, text[done:]])
+    return "".join([*parts, text[done:]])
 
 
-def _odd_after(text: str, start: int, end: int) -> bool:
+def _has_sign_after(text: str, start: int, end: int) -> bool:
     """Whether a number has a sign after it, such as an unopened quote."""
     quote = text[end : end + 1]
     if quote and quote in "'\"`":
@@ -239,20 +240,20 @@ def _odd_after(text: str, start: int, end: int) -> bool:
     return _ODD_AFTER.match(text, end) is not None
 
 
-def _apart(digits: str) -> list[str]:
+def _split_numbers(digits: str) -> list[str]:
     """The numbers in digits with spaces, commas and points."""
     if _WHOLE.fullmatch(digits):
         return [digits]
     return re.split("[, ]", digits)
 
 
-def _places(run: re.Match[str]) -> int:
+def _read_power(run: re.Match[str]) -> int:
     """The power of ten after a number."""
     words = sum(_SCALES[word] for word in run[4].replace("-", " ").split(" ")[1:])
     return int(run[2] or run[3] or 0) + words + _PREFIXES.get(run["prefix"], 0)
 
 
-def _written(number: str, places: int) -> str:
+def _write_number(number: str, places: int) -> str:
     """A number times a power of ten as plain digits; other texts unchanged."""
     if (number.isdecimal() and not places) or not _WHOLE.fullmatch(number):
         return number

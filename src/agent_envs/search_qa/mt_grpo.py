@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from math import fsum
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from agent_envs.contract import encodable
 
@@ -70,7 +70,7 @@ Arguments:
 """Appendix A's description of the tool."""
 
 
-def field(tag: str, text: str) -> str | None:
+def read_field(tag: str, text: str) -> str | None:
     """The content of the first <tag>…</tag> of a message, stripped."""
     content, closed, _ = text.partition(f"<{tag}>")[2].partition(f"</{tag}>")
     return content.strip() if closed else None
@@ -94,50 +94,46 @@ class ToolError(Exception):
         self.reason = reason
 
 
-def call(command: str, tools: Mapping[str, Tool]) -> str:
+def run_call(command: str, tools: Mapping[str, Tool]) -> str:
     """The result of the call in the JSON of a tool's tag.
 
     Raises:
         ToolError: It is not a valid call.
     """
     try:
-        told = json.loads(command)
+        call = json.loads(command)
     except (ValueError, RecursionError):
         raise ToolError("Invalid JSON format", "format") from None
-    if not isinstance(told, dict):
+    if not isinstance(call, dict):
         raise ToolError("Tool command must be a JSON object", "format")
-    if not (name := told.get("name")):
+    if not (name := call.get("name")):
         raise ToolError("Tool command must specify 'name'", "format")
     if not isinstance(name, str) or name not in tools:
         raise ToolError(f"Unknown tool '{name}'")
-    return tools[name].run(_argument(name, tools[name].parameter, told.get("args", {})))
-
-
-def _argument(tool: str, parameter: str, given: Any) -> str:
+    parameter, given = tools[name].parameter, call.get("args", {})
     if not isinstance(given, dict):
         raise ToolError("'args' must be a JSON object", "format")
-    for name in given:
-        if name != parameter:
-            raise ToolError(f"{tool}() got an unexpected keyword argument '{name}'")
+    if others := [other for other in given if other != parameter]:
+        raise ToolError(f"{name}() got an unexpected keyword argument '{others[0]}'")
     if parameter not in given:
-        raise ToolError(f"{tool}() missing 1 required positional argument: '{parameter}'")
+        raise ToolError(f"{name}() missing 1 required positional argument: '{parameter}'")
     if not isinstance(argument := given[parameter], str):
         raise ToolError(f"{parameter} must be a string", "format")
-    return encodable(argument)
+    return tools[name].run(encodable(argument))
 
 
-def told(result: str) -> str:
+def render_result(result: str) -> str:
     """The environment's message with a result, or with an error, which begins with "Error:"."""
     return f"<result>\n{result}\n</result>" if result.strip() else EMPTY
 
 
-def cut(reply: str) -> str:
+def cut_reply(reply: str) -> str:
     """A reply up to its first `</tool>` or `</answer>`, where sampling stops."""
     ends = [reply.find(mark) + len(mark) for mark in STOPS if mark in reply]
     return reply[: min(ends)] if ends else reply
 
 
-def rewards(
+def compute_rewards(
     conversation: Conversation, golds: Sequence[str], answer: str | None
 ) -> dict[str, float]:
     """The six weighted rewards of a whole conversation by name; `answer` is the agent's answer.
@@ -150,84 +146,58 @@ def rewards(
         </tool> or </answer>.
     xml_usage: 0.2 times the mean share of tags that open and close once.
     """
+    results = [
+        read_field("result", reply)
+        for (role, text), (next_role, reply) in pairwise(conversation)
+        if role == "assistant" and next_role == "user" and read_field("tool", text) is not None
+    ]
+    ran = [result is not None and not result.startswith("Error:") for result in results]
+    first = next((result for result in results if result is not None), None)
     lowered = [gold.lower() for gold in golds]
-    result = first_result(conversation)
     shares = {
-        "tool_execution": executed(conversation),
-        "result_has_answer": float(result is not None and _holds(result, lowered)),
-        "answer_contains": float(answer is not None and _holds(answer, lowered)),
+        "tool_execution": _average(ran),
+        "result_has_answer": _contains(first, lowered),
+        "answer_contains": _contains(answer, lowered),
         "exact": float(answer is not None and answer.lower() in [gold.strip() for gold in lowered]),
-        **form_shares(conversation),
+        **compute_form(conversation),
     }
     return {name: WEIGHTS[name] * share for name, share in shares.items()}
 
 
-def form_shares(conversation: Conversation) -> dict[str, float]:
-    """The shares of xml_format and xml_usage, see `rewards`."""
-    messages = [text for role, text in conversation if role == "assistant"]
+def compute_form(conversation: Conversation) -> dict[str, float]:
+    """The shares of xml_format and xml_usage, see `compute_rewards`."""
+    forms = list_forms(conversation)
     return {
-        "xml_format": _mean([formed(text.strip()) for text in messages]),
-        "xml_usage": max(0.0, _mean([used(text) for text in messages])),
+        "xml_format": _average([form for form, _ in forms]),
+        "xml_usage": max(0.0, _average([usage for _, usage in forms])),
     }
 
 
-def forms(conversation: Conversation) -> list[tuple[float, float]]:
+def list_forms(conversation: Conversation) -> list[tuple[float, float]]:
     """The form of each of the agent's messages and its use of tags, sorted."""
-    return sorted(
-        (formed(text.strip()), used(text)) for role, text in conversation if role == "assistant"
-    )
+    said = [text for role, text in conversation if role == "assistant"]
+    return sorted((score_form(text.strip()), score_usage(text)) for text in said)
 
 
-def executed(conversation: Conversation) -> float:
-    """The share of calls that got a result and not an error, of those that got a reply."""
-    return _mean([_ran(reply) for reply in _replies(conversation)])
-
-
-def first_result(conversation: Conversation) -> str | None:
-    """The result of the first call that has one."""
-    results = (field("result", reply) for reply in _replies(conversation))
-    return next((result for result in results if result is not None), None)
-
-
-def _replies(conversation: Conversation) -> list[str]:
-    """The replies to messages with a call."""
-    return [
-        reply
-        for (role, text), (next_role, reply) in pairwise(conversation)
-        if role == "assistant" and next_role == "user" and field("tool", text) is not None
-    ]
-
-
-def _ran(reply: str) -> float:
-    result = field("result", reply)
-    return float(result is not None and not result.startswith("Error:"))
-
-
-def formed(text: str) -> float:
+def score_form(text: str) -> float:
     """The form of one message: at most 1, at least 0.2 since the spacing term is always given."""
     sets = (("reasoning",), ("tool", "answer"))
-    fields = [any(_occurs(tag, text) for tag in names) for names in sets]
-    parsed = any(field(tag, text) is not None for tag in TAGS)
+    fields = [any(f"<{tag}>" in text or f"</{tag}>" in text for tag in names) for names in sets]
+    parsed = any(read_field(tag, text) is not None for tag in TAGS)
     share = sum(fields) / len(sets) if parsed else 0.0
     begins, ends = text.startswith("<reasoning>"), text.endswith(("</tool>", "</answer>"))
     return 0.4 * share + 0.2 + 0.2 * begins + 0.2 * ends
 
 
-def used(text: str) -> float:
+def score_usage(text: str) -> float:
     """1 minus the deviation of a message's tags from one opening and one closing each."""
-    counts = [
-        count for tag in TAGS if any(count := (text.count(f"<{tag}>"), text.count(f"</{tag}>")))
-    ]
-    return _mean([1 - abs(number - 1) for count in counts for number in count])
+    counts = [(text.count(f"<{tag}>"), text.count(f"</{tag}>")) for tag in TAGS]
+    return _average([1 - abs(number - 1) for pair in counts if any(pair) for number in pair])
 
 
-def _holds(text: str, lowered: Sequence[str]) -> bool:
-    return any(gold in text.lower() for gold in lowered)
+def _contains(text: str | None, lowered: Sequence[str]) -> float:
+    return float(text is not None and any(gold in text.lower() for gold in lowered))
 
 
-def _occurs(tag: str, text: str) -> bool:
-    return f"<{tag}>" in text or f"</{tag}>" in text
-
-
-def _mean(values: Sequence[float]) -> float:
+def _average(values: Sequence[float]) -> float:
     return fsum(values) / len(values) if values else 0.0  # bit-identical in any order

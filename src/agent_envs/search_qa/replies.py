@@ -19,45 +19,45 @@ Every `<` before a letter, a digit or a mark, so that no list of names is needed
 or with a bar (`[INST]`, `[/INST]`, `[gMASK]`, `[multimodal]`, `[|user|]`), but not of chemistry
 (`[Ar]`) or notes (`[1]`); MiniMax's `]~b]` and `[e~[`; `|||NAME|||`.
 """
-_SHOWN = {"<": "&lt;", "[": "&#91;", "]": "&#93;", "|": "&#124;"}
+_ESCAPED = {"<": "&lt;", "[": "&#91;", "]": "&#93;", "|": "&#124;"}
 _THOUGHT = re.compile(r"<(think|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL)
 
 
-class Asked(NamedTuple):
+class Request(NamedTuple):
     """The request in a reply: `kind` is a tag and `content` its text; "" for none.
 
-    neat: the reply is exactly a thought and the block.
+    is_neat: the reply is exactly a thought and the block.
     """
 
     kind: str = ""
     content: str = ""
-    neat: bool = False
+    is_neat: bool = False
 
 
-def asked_for(reply: str, kinds: tuple[str, ...], results: str) -> Asked:
+def read_request(reply: str, kinds: tuple[str, ...], results: str) -> Request:
     """The one block of `kinds` outside of thoughts; empty if there are several or no content.
 
     `results` is the tag that only the environment writes; a reply with it has no request. So an
     answer in a thought, one of several answers, or results written by the agent never count.
     """
-    reply = _opened(reply)
+    reply = open_thought(reply)
     said = _THOUGHT.sub(" ", reply)  # so that the text around it cannot form a tag
     opened = [(kind, said.count(f"<{kind}>"), said.count(f"</{kind}>")) for kind in kinds]
     tagged = [kind for kind, opens, closes in opened if opens or closes]
     if len(tagged) != 1 or f"<{results}" in said or f"</{results}" in said:
-        return Asked()
+        return Request()
     (kind,) = tagged
     before, _, rest = said.partition(f"<{kind}>")
     content, closed, after = rest.partition(f"</{kind}>")
     if not closed or (kind, 1, 1) not in opened or not content.strip():
-        return Asked()
+        return Request()
     thought = _THOUGHT.match(reply.lstrip())
     alone = not (before.strip() or after.strip())
     neat = thought is not None and thought[0].endswith(">") and alone
-    return Asked(kind, content.strip(), neat)
+    return Request(kind, content.strip(), neat)
 
 
-def _opened(reply: str) -> str:
+def open_thought(reply: str) -> str:
     """The reply, with `<think>` prepended if the prompt ended with it."""
     for tag in ("think", "reasoning"):
         before, closed, _ = reply.partition(f"</{tag}>")
@@ -67,14 +67,14 @@ def _opened(reply: str) -> str:
 
 
 @lru_cache(maxsize=4096)  # the same passages are found repeatedly
-def shown(text: str, limit: int) -> str:
+def shorten_text(text: str, limit: int) -> str:
     """At most `limit` characters of a text, cut at a space, with tags and chat marks escaped."""
     if len(text) > limit:
         blank = text.rfind(" ", limit // 2, limit)
         text = f"{text[: blank if blank >= 0 else limit]} ..."
-    return harmless(text)
+    return escape_marks(text)
 
 
-def harmless(text: str) -> str:
+def escape_marks(text: str) -> str:
     """A text from outside with tags, chat marks and control tokens escaped, see `_MARK`."""
-    return _MARK.sub(lambda mark: _SHOWN[mark[0]], text)
+    return _MARK.sub(lambda mark: _ESCAPED[mark[0]], text)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from agent_envs.search_qa.answers import normalised
+from agent_envs.search_qa.answers import normalise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,18 +51,13 @@ _NEXT = {
 }
 
 
-def asked(question: str) -> str:
-    """A question with a question mark at the end."""
+def render_prompt(question: str) -> str:
+    """The first message of a conversation; a question ends with a question mark."""
     question = question.strip()
-    return question if question.endswith("?") else question + "?"
+    return PROMPT.format(question=question if question.endswith("?") else f"{question}?")
 
 
-def prompt(question: str) -> str:
-    """The first message of a conversation."""
-    return PROMPT.format(question=asked(question))
-
-
-def cut(reply: str) -> str:
+def cut_reply(reply: str) -> str:
     """A reply up to its first `</search>`, or without one up to its first `</answer>`."""
     for mark in ("</search>", "</answer>"):
         before, found, _ = reply.partition(mark)
@@ -71,59 +66,53 @@ def cut(reply: str) -> str:
     return reply
 
 
-def action_in(reply: str) -> tuple[str, str]:
+def read_action(reply: str) -> tuple[str, str]:
     """("search" or "answer", its content) of the first one in a reply, or ("", "")."""
     found = _ACTION.search(reply)
     return (found[1], found[2].strip()) if found else ("", "")
 
 
-def information(passages: Sequence[Passage]) -> str:
+def render_passages(passages: Sequence[Passage]) -> str:
     """The block with the results of a search."""
     docs = (f"Doc {i}(Title: {p.heading}) {p.text}\n" for i, p in enumerate(passages, 1))
     return f"\n\n<information>{''.join(docs).strip()}</information>\n\n"
 
 
-def answer_in(text: str) -> str | None:
-    """The last answer in prompt and conversation; None if there is only the prompt's own."""
+def find_answer(text: str, *, given: int = 1) -> str | None:
+    """The last answer in a conversation, passages included; None without an answer of its own.
+
+    `given` answers are no answer of its own: the prompt of Search-R1 has one as an example.
+    """
     found = _ANSWER.findall(text)
-    return found[-1].strip() if len(found) > 1 else None
+    return found[-1].strip() if len(found) > given else None
 
 
-def em_reward(text: str, golds: Sequence[str]) -> float:
-    """1 if the last answer in `text` is an accepted one; `text` begins with the prompt."""
-    answer = answer_in(text)
-    return float(answer is not None and normalised(answer) in map(normalised, golds))
+def score_em(answer: str | None, golds: Sequence[str]) -> float:
+    """1 if the answer is an accepted one."""
+    return float(answer is not None and normalise(answer) in map(normalise, golds))
 
 
-def sub_em_reward(text: str, golds: Sequence[str]) -> float:
-    """1 if the last answer in `text` contains an accepted one, also within a word."""
-    answer = answer_in(text)
-    return float(answer is not None and any(normalised(g) in normalised(answer) for g in golds))
+def score_sub_em(answer: str | None, golds: Sequence[str]) -> float:
+    """1 if the answer contains an accepted one, also within a word."""
+    return float(answer is not None and any(normalise(g) in normalise(answer) for g in golds))
 
 
-def format_reward(
-    text: str,
-    golds: Sequence[str],
-    *,
-    structure: float = STRUCTURE,
-    final: float = FINAL,
-    retrieval: float = RETRIEVAL,
-) -> float:
+def score_format(text: str, golds: Sequence[str]) -> float:
     """The reward with a bonus for the form (variant v0.3); `text` has Qwen's chat marks."""
-    answer, formed = answer_in(text), well_formed(text)
-    if answer is not None and normalised(answer) in map(normalised, golds):
-        return 1.0 if formed else 1.0 - structure
+    answer, formed = find_answer(text), is_well_formed(text)
+    if score_em(answer, golds):
+        return 1.0 if formed else 1.0 - STRUCTURE
     if formed:
-        return structure + retrieval * retrieved(text, golds)
-    return final if answer is not None else 0.0
+        return STRUCTURE + RETRIEVAL * has_retrieved(text, golds)
+    return FINAL if answer is not None else 0.0
 
 
-def well_formed(text: str) -> bool:
+def is_well_formed(text: str) -> bool:
     """Whether the assistant's text is think, (search, information, think)*, answer."""
-    return _form(text) == "end"
+    return _follow_form(text) == "end"
 
 
-def _form(text: str) -> str:
+def _follow_form(text: str) -> str:
     """The position of a conversation in that order; "" if it violates it."""
     _, marked, said = text.partition(ASSISTANT)
     state = "start" if marked else ""
@@ -135,7 +124,7 @@ def _form(text: str) -> str:
     return state
 
 
-def pending(text: str, tag: str = "answer") -> str:
+def find_pending(text: str, tag: str = "answer") -> str:
     """An opened and unclosed tag with the text after it; "" for none.
 
     Together with later text it determines the answer that the rewards read.
@@ -147,16 +136,16 @@ def pending(text: str, tag: str = "answer") -> str:
     return text[at:] if at >= 0 else ""
 
 
-def pending_form(text: str, golds: Sequence[str]) -> tuple[str, ...]:
-    """Everything in a conversation without an answer that `format_reward` will depend on."""
-    form = _form(text)
+def describe_form(text: str, golds: Sequence[str]) -> tuple[str, ...]:
+    """Everything in a conversation without an answer that `score_format` will depend on."""
+    form = _follow_form(text)
     if not form:
-        return form, pending(text)
-    found = str(retrieved(text, golds))
-    return form, pending(text), pending(text, "information"), found
+        return form, find_pending(text)
+    found = str(has_retrieved(text, golds))
+    return form, find_pending(text), find_pending(text, "information"), found
 
 
-def retrieved(text: str, golds: Sequence[str]) -> bool:
+def has_retrieved(text: str, golds: Sequence[str]) -> bool:
     """Whether a block of information, also one written by the agent, has an accepted answer."""
-    blocks = [normalised(block) for block in _INFORMATION.findall(text)]
-    return any(normalised(gold) in block for block in blocks for gold in golds)
+    blocks = [normalise(block) for block in _INFORMATION.findall(text)]
+    return any(normalise(gold) in block for block in blocks for gold in golds)

@@ -9,8 +9,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from agent_envs.search_qa.answers import normalised
-from agent_envs.search_qa.search_r1 import cut
+from agent_envs.search_qa.search_r1 import cut_reply, find_answer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,49 +21,30 @@ _BLOCKS = {
     kind: re.compile(f"<{kind}>(.*?)</{kind}>", re.DOTALL | re.IGNORECASE)
     for kind in ("search", "answer")
 }
-_ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 
 
-def projected(reply: str) -> tuple[str, bool]:
+def project_reply(reply: str) -> tuple[str, bool]:
     """The action of a reply ("" if there is none), and whether the reply is valid."""
     opened = [len(re.findall(f"<{kind}>", reply, re.IGNORECASE)) for kind in _BLOCKS]
     for kind, block in _BLOCKS.items():
-        found = block.search(cut(reply))
+        found = block.search(cut_reply(reply))
         if found:
             return f"<{kind}>{found[1].strip()}</{kind}>", sum(opened) == 1
     return "", False
 
 
-def action_in(action: str) -> tuple[str, str]:
+def read_action(action: str) -> tuple[str, str]:
     """("search" or "answer", its content) of a projected action, or ("", "").
 
     An answer within a search ends the episode, too.
     """
     if "<answer>" in action and "</answer>" in action:
-        return "answer", answer_in(action) or ""
+        return "answer", find_answer(action, given=0) or ""
     return ("search" if action else "", action.removeprefix("<search>").removesuffix("</search>"))
 
 
-def information(passages: Sequence[Passage], *, ascii_only: bool, nothing: str = "") -> str:
+def render_passages(passages: Sequence[Passage], *, ascii_only: bool, nothing: str = "") -> str:
     """The block with the results of a search: one JSON string of all passages, or of `nothing`."""
     docs = [f"Doc {i}: {p.heading}\n{p.text}".strip() + "\n" for i, p in enumerate(passages, 1)]
-    told = json.dumps({"result": "".join(docs) or nothing}, ensure_ascii=ascii_only)
-    return f"<information>{told}</information>"
-
-
-def answer_in(text: str) -> str | None:
-    """The last answer in the conversation, passages included."""
-    found = _ANSWER.findall(text)
-    return found[-1].strip() if found else None
-
-
-def em_reward(text: str, golds: Sequence[str]) -> float:
-    """1 if the last answer in `text` is an accepted one."""
-    answer = answer_in(text)
-    return float(answer is not None and normalised(answer) in map(normalised, golds))
-
-
-def sub_em_reward(text: str, golds: Sequence[str]) -> float:
-    """1 if the last answer in `text` contains an accepted one, also within a word."""
-    answer = answer_in(text)
-    return float(answer is not None and any(normalised(g) in normalised(answer) for g in golds))
+    result = json.dumps({"result": "".join(docs) or nothing}, ensure_ascii=ascii_only)
+    return f"<information>{result}</information>"

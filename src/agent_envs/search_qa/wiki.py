@@ -3,34 +3,37 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections import defaultdict
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from agent_envs.assets import MissingAsset
 from agent_envs.contract import AgentEnv, Turn
 from agent_envs.panels import one_of
+from agent_envs.retrieval.bm25 import BM25
 from agent_envs.retrieval.factory import open_retriever
+from agent_envs.retrieval.passages import Passage
 from agent_envs.search_qa import mt_grpo
 from agent_envs.search_qa.accepted import Accepted
 from agent_envs.search_qa.answers import METRICS, in_any
 from agent_envs.search_qa.data import open_data
-from agent_envs.search_qa.env import Facts, whole
+from agent_envs.search_qa.env import Facts
 from agent_envs.search_qa.mt_grpo import Tool, ToolError
-from agent_envs.search_qa.pages import pages_of
-from agent_envs.search_qa.replies import asked_for, harmless, shown
+from agent_envs.search_qa.replies import escape_marks, read_request, shorten_text
 from agent_envs.spaces import ACTION_LENGTH, OBSERVATION_LENGTH, FreeText
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
-    from agent_envs.retrieval.passages import Passage, Retriever
-    from agent_envs.search_qa.pages import Section
+    from agent_envs.retrieval.passages import Corpus, Retriever
 
 TURNS = {"mt_grpo": 2, "wiki_pages": 10}
 """How many turns each protocol allows."""
 MERGED = ("outcome", "merged")
 REWARDS = (*METRICS, *MERGED)
 ARTICLE_LENGTH = 1_000_000
+PAGES = 10  # per search
 _KINDS = ("tool", "answer")
 _PAGES = """search_pages: Finds pages whose titles match a query; gives their ids and titles.
 
@@ -143,7 +146,6 @@ class WikiSearch(AgentEnv):
     reply_form: ClassVar[str] = "<reasoning>{thought}</reasoning>{action}"
     action_length: ClassVar[int] = OBSERVATION_LENGTH
     experts: ClassVar[str] = "agent_envs.search_qa.experts"
-    audits: ClassVar[str] = "agent_envs.search_qa.audits"
 
     def __init__(
         self,
@@ -164,10 +166,7 @@ class WikiSearch(AgentEnv):
         one_of("protocol", protocol, tuple(TURNS))
         one_of("reward", reward, REWARDS)
         if protocol == "wiki_pages" and (strict_compat or reward in MERGED):
-            raise ValueError(
-                f"strict_compat and the rewards {MERGED} are for MT-GRPO; use "
-                "protocol='mt_grpo', or leave them"
-            )
+            raise ValueError(f"strict_compat and {MERGED} need protocol='mt_grpo'")
         if article_characters < 1:
             raise ValueError(f"article_characters must be at least 1, got {article_characters}")
         self.data = open_data(data)
@@ -178,79 +177,76 @@ class WikiSearch(AgentEnv):
         self.protocol, self.strict, self.reward = protocol, strict_compat, reward
         self.graded = reward not in ("em", "sub_em")
         self.article_characters = article_characters
-        self.pages = pages_of(self.data.corpus)
+        self.pages = open_pages(self.data.corpus)
+        self.tools = {
+            "search_pages": Tool("query", self._search_pages),
+            "view_sections": Tool("page_id", self._view_sections),
+            "read_section": Tool("section_id", self._read_section),
+        }
         if protocol == "mt_grpo":
+            self.tools = {"wiki_search": Tool("query", self._search_wiki)}
             self.retriever = open_retriever(retriever, self.data.corpus, model=model, index=index)
             self.waits = bool(getattr(self.retriever, "waits", False))
         self.observation_space = FreeText(ARTICLE_LENGTH + 100)
 
     def begin(self, task_id: str) -> tuple[str, Turn]:
         """The question."""
-        self.question = self.data.questions[task_id]
-        self.accepted = Accepted(self.question.answers, self.question.text, self.question.bridges)
-        self.facts = Facts(self.question.id, self.question.gold)
+        self.question = question = self.data.questions[task_id]
+        self.accepted = Accepted(question.answers, question.text, question.bridges)
+        self.facts = Facts(question.id, question.gold)
         self._said: list[tuple[str, str]] = []
         self.called = False
-        asked = self.question.text if self.strict else harmless(self.question.text)
-        return asked, self._turn(f"{PROMPTS[self.protocol]}\n\nQuestion: {asked}\n", first=True)
+        text = question.text if self.strict else escape_marks(question.text)
+        prompt = f"{PROMPTS[self.protocol]}\n\nQuestion: {text}\n"
+        return text, self._make_turn(prompt, first=True)
 
     def reject(self, reason: str, notice: str) -> Turn:
         """An invalid turn without effect; the state does not change."""
-        return self._turn(notice, invalid=reason)
+        return self._make_turn(notice, invalid=reason)
 
     def act(self, action: str) -> Turn:
         """One call or answer."""
         if self.strict:
-            reply = mt_grpo.cut(action)
-            answer, command = mt_grpo.field("answer", reply), mt_grpo.field("tool", reply)
+            reply = mt_grpo.cut_reply(action)
+            answer, command = mt_grpo.read_field("answer", reply), mt_grpo.read_field("tool", reply)
         else:
-            reply, asked = action, asked_for(action, _KINDS, "result")
-            answer = asked.content if asked.kind == "answer" else None
-            command = asked.content if asked.kind == "tool" else None
+            reply, request = action, read_request(action, _KINDS, "result")
+            answer = request.content if request.kind == "answer" else None
+            command = request.content if request.kind == "tool" else None
         if answer is not None:
-            self._say(reply)
-            return self._turn("", action=f"<answer>{answer}</answer>", answer=answer)
+            self._record(reply)
+            return self._make_turn("", action=f"<answer>{answer}</answer>", answer=answer)
         if command is None:
-            self._say(reply, mt_grpo.NO_COMMAND, invalid=True)
-            return self._turn(mt_grpo.NO_COMMAND, invalid="format")
+            self._record(reply, mt_grpo.NO_COMMAND, invalid=True)
+            return self._make_turn(mt_grpo.NO_COMMAND, invalid="format")
         tag = f"<tool>{command}</tool>"
         if self.protocol == "mt_grpo" and self.called:
-            self._say(reply)
-            return self._turn("", action=tag, invalid="refused", over=True)
+            self._record(reply)
+            return self._make_turn("", action=tag, invalid="refused", over=True)
         try:
-            result, invalid = mt_grpo.call(command, self._tools()), ""
+            result, invalid = mt_grpo.run_call(command, self.tools), ""
         except ToolError as error:
             result, invalid = f"Error: {error}", error.reason
         self.called = self.called or self.strict or not invalid
-        result = mt_grpo.told(
-            (result if self.strict else shown(result, self.article_characters))[:ARTICLE_LENGTH]
-        )
-        self._say(reply, result, invalid=bool(invalid))
-        return self._turn(result, action=tag, invalid=invalid, call=True)
+        shown = result if self.strict else shorten_text(result, self.article_characters)
+        block = mt_grpo.render_result(shown[:ARTICLE_LENGTH])
+        self._record(reply, block, invalid=bool(invalid))
+        return self._make_turn(block, action=tag, invalid=invalid, call=True)
 
-    def _say(self, reply: str, result: str | None = None, *, invalid: bool = False) -> None:
+    def _record(self, reply: str, result: str | None = None, *, invalid: bool = False) -> None:
         """Keep a reply and its result for the rewards of form; by default no failed result."""
         if self.strict or not invalid:
             self._said.append(("assistant", reply))
             if result is not None and self.turn + 1 < self.max_turns:
                 self._said.append(("user", result))
 
-    def _tools(self) -> dict[str, Tool]:
-        if self.protocol == "mt_grpo":
-            return {"wiki_search": Tool("query", self._wiki_search)}
-        return {
-            "search_pages": Tool("query", self._search_pages),
-            "view_sections": Tool("page_id", self._view_sections),
-            "read_section": Tool("section_id", self._read_section),
-        }
-
-    def _wiki_search(self, query: str) -> str:
+    def _search_wiki(self, query: str) -> str:
         """The article with the best passage."""
         (found,) = self.retriever.search([query[:ACTION_LENGTH]], 1)
         if not found:
             return mt_grpo.MISS
-        article = self.pages.titled(found[0].title) or found
-        self._read(article)
+        article = self.pages.find_passages(found[0].title) or found
+        self._note(article)
         return "\n".join([article[0].title, *(passage.text for passage in article)])
 
     def _search_pages(self, query: str) -> str:
@@ -258,32 +254,27 @@ class WikiSearch(AgentEnv):
         return json.dumps(pages, ensure_ascii=False)
 
     def _view_sections(self, page_id: str) -> str:
-        sections = self._sections(page_id)
-        told = [{"section_id": section.id, "section_name": section.name} for section in sections]
-        return json.dumps(told, ensure_ascii=False)
+        sections = self.pages.sections(page_id)
+        listed = [{"section_id": section.id, "section_name": section.name} for section in sections]
+        return json.dumps(listed, ensure_ascii=False)
 
     def _read_section(self, section_id: str) -> str:
         page_id = section_id.partition(":")[0]
-        for section in self._sections(page_id):
+        for section in self.pages.sections(page_id):
             if section.id == section_id:
-                self._read(self.pages.passages(page_id) or [])
+                self._note(self.pages.find_passages(self.pages.titles[page_id]))
                 return section.text
         raise ToolError(f"Section not found: {section_id}")
 
-    def _read(self, passages: Sequence[Passage]) -> None:
+    def _note(self, passages: Sequence[Passage]) -> None:
+        """Note passages as read."""
         if self.strict:
-            answered = in_any(self.question.answers, map(whole, passages))
+            answered = in_any(self.question.answers, (passage.document for passage in passages))
         else:
-            answered = self.facts.answer_in(passages, self.accepted)
+            answered = self.facts.has_answer(passages, self.accepted)
         self.facts = self.facts.after(passages, answered=answered)
 
-    def _sections(self, page_id: str) -> list[Section]:
-        sections = self.pages.sections(page_id)
-        if sections is None:
-            raise ToolError(f"Page not found: {page_id}")
-        return sections
-
-    def _turn(
+    def _make_turn(
         self,
         observation: str,
         *,
@@ -297,12 +288,12 @@ class WikiSearch(AgentEnv):
         golds = self.question.answers
         over = over or answer is not None
         ended = over or (not first and self.turn + 1 >= self.max_turns)
-        if self.strict:
-            right = answer is not None and answer.lower() in [
-                gold.lower().strip() for gold in golds
-            ]
+        if answer is None:
+            right = False
+        elif self.strict:
+            right = answer.lower() in [gold.lower().strip() for gold in golds]
         else:
-            right = answer is not None and self.accepted.right(answer)
+            right = self.accepted.is_right(answer)
         extra: dict[str, Any] = {
             "action": action,
             "answer": answer or "",
@@ -311,22 +302,22 @@ class WikiSearch(AgentEnv):
         }
         six = dict.fromkeys(mt_grpo.WEIGHTS, 0.0)
         if self.protocol == "mt_grpo":
-            six = self._six(answer, right=right) if ended else six
-            extra["turn_reward"] = self._turn_reward(call=call)
+            six = self._compute_rewards(answer, right=right) if ended else six
+            extra["turn_reward"] = self._compute_turn_reward(call=call)
             extra["outcome_reward"] = {name: six[name] for name in mt_grpo.OUTCOME}
         return Turn(
             observation,
             valid=not invalid,
             invalid_reason=invalid,
             progress=1.0 if right else self.facts.progress,
-            anchor=self.facts.anchor(*self._else()),
-            reward=self._paid(answer, six, right=right) if ended else 0.0,
+            anchor=self.facts.anchor(*self._list_others()),
+            reward=self._score(answer, six, right=right) if ended else 0.0,
             success=right,
             failure=over and not right,
             extra=extra,
         )
 
-    def _else(self) -> tuple[object, ...]:
+    def _list_others(self) -> tuple[object, ...]:
         """The state besides the pages read: the one call, and what the summed rewards read."""
         if self.protocol != "mt_grpo":
             return ()
@@ -334,11 +325,11 @@ class WikiSearch(AgentEnv):
             return (self.called,)
         turn = []
         if self.strict:
-            six = mt_grpo.rewards(self._said, self.question.answers, None)
+            six = mt_grpo.compute_rewards(self._said, self.question.answers, None)
             turn = [six[name] for name in mt_grpo.TURN]
-        return self.called, turn, mt_grpo.forms(self._said)
+        return self.called, turn, mt_grpo.list_forms(self._said)
 
-    def _paid(self, answer: str | None, six: dict[str, float], *, right: bool) -> float:
+    def _score(self, answer: str | None, six: dict[str, float], *, right: bool) -> float:
         """The reward of the end; `six` has MT-GRPO's rewards by name."""
         if self.reward in MERGED:
             names = mt_grpo.OUTCOME if self.reward == "outcome" else mt_grpo.WEIGHTS
@@ -347,12 +338,13 @@ class WikiSearch(AgentEnv):
             return METRICS[self.reward](answer or "", self.question.answers)
         if right or answer is None:
             return float(right)
-        return self.accepted.paid_in_part(self.reward, answer)
+        return self.accepted.score_part(self.reward, answer)
 
-    def _turn_reward(self, *, call: bool) -> dict[str, float]:
+    def _compute_turn_reward(self, *, call: bool) -> dict[str, float]:
         """MT-GRPO's two rewards of the turn; by default for the result, not for the call."""
         if self.strict:
-            latest = mt_grpo.rewards(self._said[-2:] if call else [], self.question.answers, None)
+            said = self._said[-2:] if call else []
+            latest = mt_grpo.compute_rewards(said, self.question.answers, None)
             return {name: latest[name] for name in mt_grpo.TURN}
         shares = call and self.facts.gained, call and self.facts.first_answered
         return {
@@ -360,15 +352,15 @@ class WikiSearch(AgentEnv):
             for name, share in zip(mt_grpo.TURN, shares, strict=True)
         }
 
-    def _six(self, answer: str | None, *, right: bool) -> dict[str, float]:
+    def _compute_rewards(self, answer: str | None, *, right: bool) -> dict[str, float]:
         """MT-GRPO's rewards at the end.
 
         By default the turn's rewards are for the results, and those of form require an answer that
         contains an accepted one.
         """
         if self.strict:
-            return mt_grpo.rewards(self._said, self.question.answers, answer)
-        partly = answer is not None and not right and self.accepted.paid_in_part("sub_em", answer)
+            return mt_grpo.compute_rewards(self._said, self.question.answers, answer)
+        partly = answer is not None and not right and self.accepted.score_part("sub_em", answer)
         contains = right or bool(partly)
         none = {"xml_format": 0.0, "xml_usage": 0.0}
         shares = {
@@ -376,6 +368,79 @@ class WikiSearch(AgentEnv):
             "result_has_answer": self.facts.answered,
             "answer_contains": contains,
             "exact": right,
-            **(mt_grpo.form_shares(self._said) if contains else none),
+            **(mt_grpo.compute_form(self._said) if contains else none),
         }
         return {name: mt_grpo.WEIGHTS[name] * share for name, share in shares.items()}
+
+
+class Section(NamedTuple):
+    """A part of a page; `id` is "<page id>:<the name in lower case, with _ for blanks>"."""
+
+    id: str
+    name: str
+    text: str
+
+
+class Pages:
+    """Pages made of all passages with the same title, in order; the id is that of the first.
+
+    A passage without a title is its own page, with its id as the title.
+
+    Attributes:
+        titles: The title of each page by its id.
+    """
+
+    def __init__(self, corpus: Corpus) -> None:
+        self.corpus = corpus
+        self._places: dict[str, list[int]] = defaultdict(list)
+        for place, passage in enumerate(corpus):
+            self._places[passage.title or passage.id].append(place)
+        self.titles = {corpus[places[0]].id: title for title, places in self._places.items()}
+
+    @cached_property
+    def _index(self) -> BM25:
+        """A BM25 index of the titles, made on first use."""
+        return BM25([Passage(page, title, "") for page, title in self.titles.items()])
+
+    def search(self, query: str) -> list[Passage]:
+        """At most 10 pages whose titles share words with the query, best first, without text."""
+        return self._index.search([query], PAGES)[0]
+
+    def find_passages(self, title: str) -> list[Passage]:
+        """The passages of the page with that title; [] if there is none."""
+        return [self.corpus[place] for place in self._places.get(title, ())]
+
+    def sections(self, page: str) -> list[Section]:
+        """A page's sections, one for each line that begins with #, or the whole.
+
+        Text before the first heading is the section "Introduction". If sections have the same
+        name, only the first can be read.
+
+        Raises:
+            ToolError: There is no page with that id.
+        """
+        if page not in self.titles:
+            raise ToolError(f"Page not found: {page}")
+        text = "\n".join(passage.text for passage in self.find_passages(self.titles[page]))
+        parts: list[tuple[str, list[str]]] = [("Introduction", [])]
+        for line in text.split("\n"):
+            if line.startswith("#"):
+                parts.append((line.lstrip("#").strip() or "Introduction", []))
+            parts[-1][1].append(line)
+        if len(parts) == 1:
+            return [Section(f"{page}:full", "Full Page", text)]
+        if not "".join(parts[0][1]).strip():
+            del parts[0]
+        return [
+            Section(f"{page}:{name.lower().replace(' ', '_')}", name, "\n".join(lines))
+            for name, lines in parts
+        ]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Pages:
+        return self
+
+
+@lru_cache(maxsize=2)
+def open_pages(corpus: Corpus) -> Pages:
+    """The pages of a corpus, cached."""
+    return Pages(corpus)

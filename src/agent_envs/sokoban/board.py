@@ -27,6 +27,10 @@ LAYOUTS = {"compact": "{}", "spaced": " {} ", "tabbed": " {} \t"}
 
 WALL, FLOOR, TARGET, BOX_ON_TARGET, BOX, PLAYER, PLAYER_ON_TARGET = range(7)
 SYMBOLS = "#_O√XPS"
+_WRITTEN = {
+    name: {kind: layout.format(symbol) for kind, symbol in enumerate(SYMBOLS)}
+    for name, layout in LAYOUTS.items()
+}
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,7 @@ class Room:
         """The change of a cell's number for up, down, left and right."""
         return -self.width, self.width, -1, 1
 
-    def after(self, state: State, direction: int, *, push: bool = True) -> State:
+    def move(self, state: State, direction: int, *, push: bool = True) -> State:
         """The state after a step; the same object if a wall or box blocks the step.
 
         push: whether a box ahead is pushed, if the cell behind it is free.
@@ -72,11 +76,11 @@ class Room:
             boxes ^= 1 << ahead | 1 << beyond
         return ahead, boxes
 
-    def kinds(self, state: State) -> bytes:
+    def encode_state(self, state: State) -> bytes:
         """The content of each cell, a byte from WALL to PLAYER_ON_TARGET: [height * width]."""
         player, boxes = state
         kinds = bytearray(self.bare)
-        for box in cells(boxes):
+        for box in iter_cells(boxes):
             kinds[box] = BOX_ON_TARGET if kinds[box] == TARGET else BOX
         kinds[player] = PLAYER_ON_TARGET if kinds[player] == TARGET else PLAYER
         return bytes(kinds)
@@ -84,36 +88,30 @@ class Room:
     @cached_property
     def bare(self) -> bytes:
         """The content of each cell without boxes and player."""
-        return bare(self.height * self.width, self.floor, self.targets)
+        return encode_bare(self.height * self.width, self.floor, self.targets)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Room:
         return self
 
 
-def bare(size: int, floor: int, targets: int) -> bytes:
+def encode_bare(size: int, floor: int, targets: int) -> bytes:
     """Walls, floor and targets, one byte per cell."""
     return bytes([(floor >> cell & 1) + (targets >> cell & 1) for cell in range(size)])
 
 
-def text(kinds: bytes, width: int, layout: str = "compact") -> str:
+def write_board(kinds: bytes, width: int, layout: str = "compact") -> str:
     """The board in the symbols # _ O √ X P S, one line per row."""
-    written = kinds.decode("latin-1").translate(writing(layout))
+    written = kinds.decode("latin-1").translate(_WRITTEN[layout])
     row = len(written) // len(kinds) * width
     return "\n".join([written[at : at + row] for at in range(0, len(written), row)])
 
 
-@cache
-def writing(layout: str) -> dict[int, str]:
-    """The text of each kind of cell."""
-    return {kind: LAYOUTS[layout].format(symbol) for kind, symbol in enumerate(SYMBOLS)}
-
-
-def anchor(kinds: bytes, width: int) -> str:
+def hash_board(kinds: bytes, width: int) -> str:
     """Digest of walls, targets, boxes and player."""
     return blake2b(b"%d %b" % (width, kinds), digest_size=16).hexdigest()
 
 
-def cells(of: int) -> Iterator[int]:
+def iter_cells(of: int) -> Iterator[int]:
     """The cells of a set, lowest first."""
     while of:
         lowest = of & -of
@@ -121,7 +119,7 @@ def cells(of: int) -> Iterator[int]:
         of ^= lowest
 
 
-def waves(start: int, free: int, width: int) -> Iterator[int]:
+def iter_waves(start: int, free: int, width: int) -> Iterator[int]:
     """The sets of cells of `free` at walking distance 0, 1, 2, ... from `start`."""
     front = reached = start
     while front:
@@ -130,19 +128,19 @@ def waves(start: int, free: int, width: int) -> Iterator[int]:
         reached |= front
 
 
-def folded(kinds: bytes, width: int) -> bytes:
+def normalize_board(kinds: bytes, width: int) -> bytes:
     """A canonical form, the same for all rotated, mirrored and shifted copies of a board."""
     rows = [kinds[at : at + width] for at in range(0, len(kinds), width)]
     used = [y for y, row in enumerate(rows) if any(row)]
     columns = [x for x in range(width) if any(row[x] for row in rows)]
     top, left, bottom, right = used[0], columns[0], used[-1] + 1, columns[-1] + 1
     cut = b"".join(row[left:right] for row in rows[top:bottom])
-    turns = _turns(bottom - top, right - left)
+    turns = _list_symmetries(bottom - top, right - left)
     return min(bytes([now, *[cut[cell] for cell in order]]) for now, order in turns)
 
 
 @cache
-def _turns(height: int, width: int) -> tuple[tuple[int, tuple[int, ...]], ...]:
+def _list_symmetries(height: int, width: int) -> tuple[tuple[int, tuple[int, ...]], ...]:
     """The eight symmetries of a rectangle: the new width, and the old cells in the new order."""
     grid = [tuple(range(y * width, (y + 1) * width)) for y in range(height)]
     grids = []

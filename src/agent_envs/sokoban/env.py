@@ -1,26 +1,27 @@
-"""Sokoban-v0: boxes pushed onto targets, as text, with validity, progress, anchors and goals."""
+"""Sokoban-v0 and VisualSokoban-v0: boxes pushed onto targets, as text and as images."""
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
-from gymnasium.spaces import Discrete
+import numpy as np
+from gymnasium.spaces import Box, Discrete
 
 from agent_envs.contract import AgentEnv, Turn
 from agent_envs.panels import one_of
-from agent_envs.sokoban.board import DIRECTIONS, LAYOUTS, SYMBOLS, anchor, text
-from agent_envs.sokoban.distances import solver_of
-from agent_envs.sokoban.generate import Settings
+from agent_envs.sokoban.board import DIRECTIONS, LAYOUTS, SYMBOLS, hash_board, write_board
 from agent_envs.sokoban.levels import Levels, open_levels
-from agent_envs.sokoban.prompt import WRITTEN
-from agent_envs.sokoban.rooms import Made
-from agent_envs.sokoban.solver import BUDGET
-from agent_envs.sokoban.sprites import image
+from agent_envs.sokoban.prompt import IMAGE_TEMPLATE, TEXT_TEMPLATE
+from agent_envs.sokoban.rooms import GeneratedRooms, Settings
+from agent_envs.sokoban.solver import BUDGET, choose_solver
 
 if TYPE_CHECKING:
     import os
 
-    from agent_envs.sokoban.sprites import Image
+    from numpy.typing import NDArray
+
+    Image = NDArray[np.uint8]
 
 REWARDS = ("sokoban", "success")
 WALLS = ("valid", "invalid")
@@ -38,6 +39,15 @@ GOAL = (
     "Push every box onto a target. The board: {} wall, {} floor, {} target, {} box on target, "
     "{} box, {} you, {} you on a target."
 ).format(*SYMBOLS)
+
+SIDE = 16  # pixels of a cell's side in our own drawings
+
+_MORTAR, _BRICK = (66, 52, 48), (150, 82, 64)
+_GROUND, _SPECK = (226, 218, 196), (206, 196, 170)
+_RING = (206, 52, 70)
+_WOOD, _BEAM = (190, 134, 66), (116, 74, 30)
+_DONE, _DONE_BEAM = (96, 168, 84), (40, 96, 44)
+_SKIN, _INK = (58, 104, 190), (16, 26, 52)
 
 
 class Sokoban(AgentEnv):
@@ -121,9 +131,8 @@ class Sokoban(AgentEnv):
     """
 
     metadata = AgentEnv.metadata | {"render_modes": ["ansi", "rgb_array"]}
-    template = WRITTEN
+    template = TEXT_TEMPLATE
     experts = "agent_envs.sokoban.experts"
-    audits = "agent_envs.sokoban.audits"
 
     def __init__(
         self,
@@ -152,12 +161,12 @@ class Sokoban(AgentEnv):
             raise ValueError(
                 f"solver_budget, a number of positions, must be at least 0, got {solver_budget}"
             )
-        self.source: Levels | Made
+        self.source: Levels | GeneratedRooms
         if levels is not None:
             self.source = open_levels(levels, split or "all")
         else:
             settings = Settings(height, width, boxes, min_solution, max_solution)
-            self.source = Made(settings, split or "train", rooms)
+            self.source = GeneratedRooms(settings, split or "train", rooms)
         super().__init__(self.source.panel, max_turns=max_turns, render_mode=render_mode)
         self.layout, self.reward, self.wall, self.budget = layout, reward, wall, solver_budget
         self.graded = reward != "success"
@@ -170,8 +179,8 @@ class Sokoban(AgentEnv):
         """The room of a task."""
         self.room = self.source.load(task_id)
         self.state = self.room.start
-        self.solver = solver_of(self.room, self.budget)
-        self._at_start = self.solver.remaining(self.state).actions
+        self.solver = choose_solver(self.room, self.budget)
+        self._at_start = self.solver.find_remaining(self.state).actions
         return GOAL, self._turn()._replace(reward=0.0)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
@@ -182,7 +191,7 @@ class Sokoban(AgentEnv):
             ValueError: in a discrete space, neither one of its words nor one of its numbers.
         """
         if self.numbered and not isinstance(action, str):
-            action = self._word(action)
+            action = self._read_number(action)
         return super().step(action)
 
     def act(self, action: str) -> Turn:
@@ -195,7 +204,7 @@ class Sokoban(AgentEnv):
         if direction < 0:
             return self._turn()
         before = self.state
-        self.state = self.room.after(before, direction, push=push)
+        self.state = self.room.move(before, direction, push=push)
         if self.state is before and self.wall == "invalid":
             return self.reject("refused", "There is no way there.")
         return self._turn(before[1], effective=self.state is not before)
@@ -209,15 +218,15 @@ class Sokoban(AgentEnv):
     def render(self) -> Any:
         """The latest turn as text, or the board as an image; None without a render mode."""
         if self.render_mode == "rgb_array" and self.transcript:
-            return self.image()
+            return self.draw()
         return super().render()
 
-    def image(self) -> Image:
+    def draw(self) -> Image:
         """The current board, in the size of the largest room: uint8 [16 H, 16 W, 3]."""
         shape = self.room.height, self.room.width
-        return image(self.room.kinds(self.state), shape, self.source.shape)
+        return draw_image(self.room.encode_state(self.state), shape, self.source.shape)
 
-    def _word(self, number: Any) -> str:
+    def _read_number(self, number: Any) -> str:
         """The word for a number of a discrete space."""
         if number in self.action_space:
             return [*self.actions][int(number)]
@@ -229,7 +238,7 @@ class Sokoban(AgentEnv):
     def _turn(self, boxes_before: int | None = None, *, effective: bool = False) -> Turn:
         """The turn of the current board, after a step from `boxes_before` or without a step."""
         room, (_, boxes) = self.room, self.state
-        kinds, left = room.kinds(self.state), self.solver.remaining(self.state)
+        kinds, left = room.encode_state(self.state), self.solver.find_remaining(self.state)
         on_target = (boxes & room.targets).bit_count()
         before = boxes if boxes_before is None else boxes_before
         solved = boxes == room.targets
@@ -237,12 +246,12 @@ class Sokoban(AgentEnv):
         if self.reward == "sokoban":
             reward = -0.1 + (on_target - (before & room.targets).bit_count()) + 10 * solved
         return Turn(
-            text(kinds, room.width, self.layout),
+            write_board(kinds, room.width, self.layout),
             progress=max(0.0, 1 - left.actions / self._at_start) if left.solvable else 0.0,
-            anchor=anchor(kinds, room.width),
+            anchor=hash_board(kinds, room.width),
             reward=reward,
             success=solved,
-            admissible_actions=self._admissible(),
+            admissible_actions=self._list_actions(),
             extra={
                 "effective": effective,
                 "dead_end": not left.solvable,
@@ -252,13 +261,123 @@ class Sokoban(AgentEnv):
             },
         )
 
-    def _admissible(self) -> list[str]:
+    def _list_actions(self) -> list[str]:
         """All words; with `wall="invalid"` only noop and those that change the board."""
         if self.wall == "valid":
             return list(self.actions)
-        state, after = self.state, self.room.after
+        state, move = self.state, self.room.move
         return [
             word
             for word, (direction, push) in self.actions.items()
-            if direction < 0 or after(state, direction, push=push) is not state
+            if direction < 0 or move(state, direction, push=push) is not state
         ]
+
+
+class VisualSokoban(Sokoban):
+    """Sokoban-v0 as an image: the same episodes, turn by turn, with the text in `info["text"]`.
+
+    Description:
+        As `Sokoban`'s.
+
+    Observation:
+        The board as an image with 16 by 16 pixels per cell: uint8 [16 height, 16 width, 3]. If
+        `levels` have several sizes, smaller ones are padded with wall below and on the right.
+        `info["text"]` is the observation of `Sokoban`.
+
+    Action:
+        As `Sokoban`'s.
+
+    Validity:
+        As `Sokoban`'s.
+
+    Progress:
+        As `Sokoban`'s.
+
+    Anchor:
+        As `Sokoban`'s.
+
+    Reward:
+        As `Sokoban`'s.
+
+    Ends:
+        As `Sokoban`'s.
+
+    Tasks and splits:
+        As `Sokoban`'s.
+
+    Data:
+        As `Sokoban`'s; the package draws the images.
+
+    Source:
+        As `Sokoban`'s.
+    """
+
+    template = IMAGE_TEMPLATE
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        height, width = self.source.shape
+        shape = SIDE * height, SIDE * width, 3
+        self.observation_space = cast("Any", Box(0, 255, shape, np.uint8))
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Start an episode: image and info."""
+        board, info = super().reset(seed=seed, options=options)
+        return self.draw(), info | {"text": board}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """One action: image, reward, terminated, truncated, info."""
+        board, reward, terminated, truncated, info = super().step(action)
+        return self.draw(), reward, terminated, truncated, info | {"text": board}
+
+
+def draw_image(kinds: bytes, shape: tuple[int, int], canvas: tuple[int, int]) -> Image:
+    """An image of `canvas` cells with a board of `shape` = (height, width); the rest is wall.
+
+    Returns:
+        uint8 [16 * canvas height, 16 * canvas width, 3].
+    """
+    board = np.frombuffer(kinds, np.uint8).reshape(shape)
+    if shape != canvas:
+        below, beside = canvas[0] - shape[0], canvas[1] - shape[1]
+        board = np.pad(board, ((0, below), (0, beside)))
+    rows, columns = SIDE * canvas[0], SIDE * canvas[1]
+    return draw_sprites()[board].transpose(0, 2, 1, 3, 4).reshape(rows, columns, 3)
+
+
+@cache
+def draw_sprites() -> Image:
+    """The drawing of each kind of cell, in their order: uint8 [7, 16, 16, 3]."""
+    y, x = np.mgrid[:SIDE, :SIDE]
+    radius, reach = np.hypot(y - 7.5, x - 7.5), np.maximum(abs(y - 7.5), abs(x - 7.5))
+    courses = (x + y // 8 * 8) % SIDE  # two rows of bricks, the lower one shifted by half a brick
+    joint = np.isin(y % 8, 7) | np.isin(courses, 7)
+    speck = np.isin((7 * x + 11 * y) % 23, 0)
+    ring = abs(radius - 6.6) < 1
+    crate = np.ceil(reach) <= SIDE // 2 - 2
+    beam = crate & (np.isin(np.ceil(reach), (5, 6)) | (abs(y - x) <= 1))
+    head = np.floor(radius) < SIDE // 3
+    eyes = np.isin(y, 6) & np.isin(x, (5, 10))
+    mouth = np.isin(y, 10) & np.isin(x, (6, 7, 8, 9))
+
+    def paint(*parts: tuple[NDArray[np.bool_], tuple[int, int, int]]) -> Image:
+        picture = np.full((SIDE, SIDE, 3), _GROUND, np.uint8)
+        for where, colour in parts:
+            picture[where] = colour
+        return picture
+
+    floor, target = (speck, _SPECK), (ring, _RING)
+    player = (head, _SKIN), (eyes | mouth, _INK)
+    return np.stack(
+        [
+            paint((y >= 0, _BRICK), (joint, _MORTAR)),
+            paint(floor),
+            paint(floor, target),
+            paint(floor, (crate, _DONE), (beam, _DONE_BEAM)),
+            paint(floor, (crate, _WOOD), (beam, _BEAM)),
+            paint(floor, *player),
+            paint(floor, target, *player),
+        ]
+    )

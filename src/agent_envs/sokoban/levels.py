@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from agent_envs.assets import BadAsset, MissingAsset
 from agent_envs.panels import Panel, one_of, source_of
-from agent_envs.sokoban.board import MAX_SIDE, Room, cells, waves
-from agent_envs.sokoban.rooms import SHARES, split_of
+from agent_envs.sokoban.board import MAX_SIDE, Room, iter_cells, iter_waves
+from agent_envs.sokoban.rooms import SHARES, find_split
 
 if TYPE_CHECKING:
     import os
@@ -61,21 +61,18 @@ def open_levels(path: str | os.PathLike[str], split: str = "all") -> Levels:
     one_of("split", split, ("all", *SHARES))
     path = Path(path).expanduser().absolute()
     suffixes = (*FORMATS, *(f"{suffix}.gz" for suffix in FORMATS))
-    files = (
-        [path]
-        if path.is_file()
-        else sorted(f for f in path.rglob("*") if f.name.endswith(suffixes))
-    )
+    found = (file for file in path.rglob("*") if file.name.endswith(suffixes))
+    files = [path] if path.is_file() else sorted(found)
     if not files:
         raise MissingAsset(
             f"no levels at {path}: name a file of levels, or a folder with *{', *'.join(suffixes)}"
         )
     stamps = tuple((file.stat().st_size, file.stat().st_mtime_ns) for file in files)
-    return _opened(path if path.is_dir() else path.parent, tuple(files), split, stamps)
+    return _read_files(path if path.is_dir() else path.parent, tuple(files), split, stamps)
 
 
 @lru_cache(maxsize=16)
-def _opened(
+def _read_files(
     folder: Path, files: tuple[Path, ...], split: str, _stamps: tuple[tuple[int, int], ...]
 ) -> Levels:
     """The levels of files; `_stamps` invalidates the cache when a file changes."""
@@ -84,7 +81,7 @@ def _opened(
         for file in files
         for number, room in enumerate(read_levels(file))
     }
-    rooms = {name: room for name, room in rooms.items() if split in ("all", split_of(room))}
+    rooms = {name: room for name, room in rooms.items() if split in ("all", find_split(room))}
     if not rooms:
         raise ValueError(f"no level in {folder} belongs to split {split!r}; use split='all'")
     shape = max(r.height for r in rooms.values()), max(r.width for r in rooms.values())
@@ -103,7 +100,7 @@ def read_levels(file: Path) -> list[Room]:
         content = (gzip.decompress(packed) if file.suffix == ".gz" else packed).decode("utf-8-sig")
     except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise BadAsset(f"{file} is damaged: {error}") from error
-    rooms = [parsed(rows, f"{file}, line {line}") for line, rows in _blocks(content)]
+    rooms = [parse_level(rows, f"{file}, line {line}") for line, rows in _split_levels(content)]
     if not rooms:
         raise BadAsset(
             f"{file} has no level: a level has rows of the symbols # @ $ . * + and blanks"
@@ -111,7 +108,7 @@ def read_levels(file: Path) -> list[Room]:
     return rooms
 
 
-def _blocks(content: str) -> Iterator[tuple[int, list[str]]]:
+def _split_levels(content: str) -> Iterator[tuple[int, list[str]]]:
     """Rows of each level and the number of its first line."""
     rows = list[str]()
     lines = content.splitlines()
@@ -123,7 +120,7 @@ def _blocks(content: str) -> Iterator[tuple[int, list[str]]]:
             rows = []
 
 
-def parsed(rows: list[str], source: str) -> Room:
+def parse_level(rows: list[str], source: str) -> Room:
     """The room that the rows draw; cells that the player cannot reach become wall.
 
     Raises:
@@ -138,25 +135,7 @@ def parsed(rows: list[str], source: str) -> Room:
         raise BadAsset(
             f"{source}: unknown symbol {min(unknown)!r}, known are # @ $ . * + and blank"
         )
-    players, boxes, targets = _counted(board, source)
-    free = ~_where(board, WALLS) & (1 << len(board)) - 1
-    floor = sum(waves(players, free, width))
-    for row, column in (divmod(cell, width) for cell in cells(floor)):
-        if row in (0, height - 1) or column in (0, width - 1):
-            raise BadAsset(
-                f"{source}: the walls are open at row {row + 1}, column {column + 1}; close them"
-            )
-    for row, column in (divmod(cell, width) for cell in cells((boxes | targets) & ~floor)):
-        raise BadAsset(
-            f"{source}: the player cannot reach the box or target at row {row + 1}, "
-            f"column {column + 1}"
-        )
-    return Room(height, width, floor, targets, boxes, players.bit_length() - 1)
-
-
-def _counted(board: str, source: str) -> tuple[int, int, int]:
-    """The cells of the player, the boxes and the targets."""
-    players, boxes, targets = (_where(board, of) for of in (PLAYERS, BOXES, TARGETS))
+    players, boxes, targets = (_find_symbols(board, of) for of in (PLAYERS, BOXES, TARGETS))
     if players.bit_count() != 1:
         raise BadAsset(f"{source}: {players.bit_count()} players (@ or +), there must be one")
     if not boxes or boxes.bit_count() != targets.bit_count():
@@ -166,8 +145,20 @@ def _counted(board: str, source: str) -> tuple[int, int, int]:
         )
     if boxes == targets:
         raise BadAsset(f"{source}: all boxes are on targets already, nothing is left to do")
-    return players, boxes, targets
+    free = ~_find_symbols(board, WALLS) & (1 << len(board)) - 1
+    floor = sum(iter_waves(players, free, width))
+    for row, column in (divmod(cell, width) for cell in iter_cells(floor)):
+        if row in (0, height - 1) or column in (0, width - 1):
+            raise BadAsset(
+                f"{source}: the walls are open at row {row + 1}, column {column + 1}; close them"
+            )
+    for row, column in (divmod(cell, width) for cell in iter_cells((boxes | targets) & ~floor)):
+        raise BadAsset(
+            f"{source}: the player cannot reach the box or target at row {row + 1}, "
+            f"column {column + 1}"
+        )
+    return Room(height, width, floor, targets, boxes, players.bit_length() - 1)
 
 
-def _where(board: str, symbols: str) -> int:
+def _find_symbols(board: str, symbols: str) -> int:
     return sum(1 << cell for cell, symbol in enumerate(board) if symbol in symbols)

@@ -1,11 +1,11 @@
 """The prompts of Sokoban-v0 and VisualSokoban-v0: iStar's (Fig. 7), with past actions.
 
-The drawings that `DRAWN` describes are our own.
+The drawings that `IMAGE_TEMPLATE` describes are our own.
 """
 
 from __future__ import annotations
 
-from agent_envs.template import Template
+from agent_envs.prompt import Template
 
 _ROLE = "You are an expert agent operating in the Sokoban environment."
 
@@ -19,14 +19,14 @@ You can't walk through or push boxes into walls.
 To avoid traps, do not push boxes into corners or against walls where they can't be moved again.
 """
 
-_DRAWN = """
+_DRAWING = """
 # Visual Elements in the Image:
 Character: A small, round, blue figure with two eyes. It represents you.
 Box: A brown crate with a beam across its front. It is the box you need to push.
 Target: A red ring. It marks the destination where a box should be pushed.
 """
 
-_WRITTEN = """
+_SYMBOLS = """
 # Symbols of the Board:
 #: wall, _: floor, O: target, X: box, √: box on target, P: you, S: you on target.
 """
@@ -46,24 +46,24 @@ This reasoning process MUST be enclosed within <think> </think> tags.
 Once you've finished your reasoning, you should choose an admissible action for current step, and \
 present it within <action> </action> tags."""
 
-_SEEN = """
+_IMAGE = """
 # Current Step
 Your current observation is shown in the image: {current_observation}"""
 
-_READ = """
+_TEXT = """
 # Current Step
 Your current observation is:
 {current_observation}"""
 
-WRITTEN = Template(
-    full=_ROLE + _RULES + _WRITTEN + _PAST + _READ + _ASK,
-    blind=_ROLE + _WRITTEN + _READ + _ASK,
+TEXT_TEMPLATE = Template(
+    full=_ROLE + _RULES + _SYMBOLS + _PAST + _TEXT + _ASK,
+    blind=_ROLE + _SYMBOLS + _TEXT + _ASK,
     past="{number}: {action}",
     owner="Sokoban",
 )
-DRAWN = Template(
-    full=_ROLE + _RULES + _DRAWN + _PAST + _SEEN + _ASK,
-    blind=_ROLE + _DRAWN + _SEEN + _ASK,
+IMAGE_TEMPLATE = Template(
+    full=_ROLE + _RULES + _DRAWING + _PAST + _IMAGE + _ASK,
+    blind=_ROLE + _DRAWING + _IMAGE + _ASK,
     past="{number}: {action}",
     owner="VisualSokoban",
 )

@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agent_envs.answer_json import RepeatedKeyError, unique
+from agent_envs.endpoint import RepeatedKeyError, refuse_repetition
 
 if TYPE_CHECKING:
     from agent_envs.sotopia.scene import Deal, Game
@@ -135,7 +135,7 @@ def _add_fields(act: Act, fields: dict[str, Any], game: Game | None, side: int) 
 
 def _parse_json(text: str, game: Game | None, side: int) -> Act:
     try:
-        fields = json.loads(text, object_pairs_hook=unique)
+        fields = json.loads(text, object_pairs_hook=refuse_repetition)
     except RepeatedKeyError as error:
         raise ValueError(f"In this JSON {error}: {text[:60]!r}. {HOW}") from None
     except (ValueError, RecursionError):

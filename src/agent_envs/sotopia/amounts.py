@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from agent_envs.sotopia.patterns import Lexicon, compile_pattern
+from agent_envs.sotopia.english import Lexicon
 from agent_envs.sotopia.scene import TEXTS, Game, Scene, draw_characters, offer_error
 
 if TYPE_CHECKING:
@@ -22,14 +22,11 @@ _FIGURE = re.compile(
     re.IGNORECASE,
 )
 _LEXICON = Lexicon("amounts")
-_MOVES, _SHARE, _BEFORE, _NO_AMOUNT = (
-    compile_pattern(_LEXICON.plain(name), any_case=True)
-    for name in ("moves", "share", "before", "no_amount")
+_MOVES, _SHARE, _BEFORE, _NO_AMOUNT, _RANGE, _UNITS, _BEHIND = (
+    _LEXICON.pattern(name, re.IGNORECASE)
+    for name in ("moves", "share", "before", "no_amount", "range", "units", "behind")
 )
-_RANGE, _UNITS, _BEHIND = (
-    re.compile(_LEXICON.plain(name), re.IGNORECASE) for name in ("range", "units", "behind")
-)
-_PERIODS = re.compile(_LEXICON.plain("periods"))
+_PERIODS = _LEXICON.pattern("periods")
 _PERIOD = re.compile(r"\s?(?:/|(?:a|an|per|each|every)\b)\s?(?P<what>[a-z]+)", re.IGNORECASE)
 _PLAIN = re.compile(r"(\d{1,9}|\d{1,3}(?:,\d{3})+)(\.\d{1,2})?")
 _SLACK = 0.05  # share of the range beyond a side's target

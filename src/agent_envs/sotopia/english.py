@@ -1,4 +1,4 @@
-"""English sentences as clauses, with contractions expanded and number words as digits.
+"""English sentences as clauses, with contractions expanded and number words as digits; lexicons.
 
 A clause has a connector (`but`, `if`, `because`, ...) and is a question or not. Not supported:
 spelling mistakes, other languages and anything that needs a parser.
@@ -7,12 +7,37 @@ spelling mistakes, other languages and anything that needs a parser.
 from __future__ import annotations
 
 import re
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import NamedTuple
 
-from agent_envs.sotopia.patterns import can_have, compile_pattern, index_pattern, split_words
+from agent_envs.assets import table
 
-_index = partial(index_pattern, any_case=True)
+
+class Lexicon:
+    """The entries of a file of this package: lists of words, or patterns.
+
+    In a pattern a line break means `|` (a `|` at the beginning of the next line is optional), and
+    `{name}` inserts the pattern of another entry.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._entries: dict[str, str] = table(f"sotopia/{name}.toml")
+
+    def words(self, name: str) -> frozenset[str]:
+        """The words of an entry."""
+        return frozenset(self._entries[name].split())
+
+    def pattern(self, name: str, flags: int = 0) -> re.Pattern[str]:
+        """An entry as a compiled pattern."""
+        return re.compile(self.plain(name), flags)
+
+    def plain(self, name: str) -> str:
+        """An entry as one pattern."""
+        lines = self._entries[name].splitlines()
+        text = "|".join(line.removeprefix("|") for line in lines)
+        return f"(?:{re.sub(r'{([a-z_]+)}', lambda part: self.plain(part[1]), text)})"
+
+
 _PRONOUNS = "i you we they he she it that there who"
 _IS = (
     "it that he she there here what who where how when why this everything nothing one monday "
@@ -60,9 +85,8 @@ _SPOKEN = {
     "a couple of": "two", "a couple": "two", "half a dozen": "six", "a dozen": "twelve",
     "lets": "let us", "youre": "you are", "its a deal": "it is a deal", "its yours": "it is yours",
 }  # fmt: skip
-_SPOKEN_WORDS = frozenset(max(re.findall("[a-z]+", one), key=len) for one in _SPOKEN)
-_SPEAKING = compile_pattern(
-    rf"\b(?:{'|'.join(sorted(map(re.escape, _SPOKEN), key=len, reverse=True))})\b", any_case=True
+_SPEAKING = re.compile(
+    rf"\b(?:{'|'.join(sorted(map(re.escape, _SPOKEN), key=len, reverse=True))})\b", re.IGNORECASE
 )
 _ONES = {
     "zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7,
@@ -77,20 +101,17 @@ _SCALES = {"hundred": 100, "thousand": 1000, "grand": 1000}
 _VALUES = _ONES | _TENS | _SCALES
 _DIGITS = range(1, 10)
 _NUMBER = "|".join(_VALUES)
-_NUMBER_WORDS = frozenset(_VALUES) - {"one"}
-_NUMBERS = compile_pattern(
+_NUMBERS = re.compile(
     rf"\b(?:an?\s+(?=hundred|thousand"
     rf"|grand))?(?:{_NUMBER})(?:(?:[\s-]+(?:and\s+)?)(?:{_NUMBER}))*\b",
-    any_case=True,
+    re.IGNORECASE,
 )
 _SENTENCE = re.compile(  # begins with a set of signs, which `re` finds fast
     r"[\"')\]\s—:](?:(?<=[.!?;…]\s)\s*|(?<=[.!?;…][\"')\]])[\"')\]]*\s+|(?<=\s)\s*[–—-]+\s+"
     r"|(?<=—)|(?<=\n)|(?<=:)\s+(?!\d))"
 )
-_SUBJECT = _index(
-    "i|you|we|it|that|this|he|she|they|there|let us|let me|my|your|please|maybe|perhaps|make"
-)
-_LINKED = _index(
+_SUBJECT = "i|you|we|it|that|this|he|she|they|there|let us|let me|my|your|please|maybe|perhaps|make"
+_LINKED = (
     "but|because|unless|though|although|provided|as long as|so long as|however|yet|if|since"
     "|except that|only if"
 )
@@ -101,14 +122,14 @@ _CLAUSE = re.compile(  # begins with a set of signs, which `re` finds fast
     re.IGNORECASE,
 )
 _JOINS = frozenset({"and", "so", "or", "then"})
-_LINK = _index(
+_LINK = (
     "but|because|since|if|unless|provided(?: that)?|though|although|as long as|so long as"
     "|however|yet|even if|even though|only if|on condition that|assuming|once|while|whereas"
     "|except(?: that)?|as"
 )
 _LINKS = re.compile(rf"({_LINK})\b[\s,]*", re.IGNORECASE)
-_BEFORE = _index(r"(?:and|so|but|or|well|ok|then|also|now|please|sorry|tell me|hm+|oh|hey)[\s,]+")
-_QUESTION = _index(
+_BEFORE = r"(?:and|so|but|or|well|ok|then|also|now|please|sorry|tell me|hm+|oh|hey)[\s,]+"
+_QUESTION = (
     r"(?:what|why(?! not$)|how|when|where|who|whom|whose|which)\b(?! ever)"
     r"|(?:is|are|was|were|do|does|did|can|could|would|will|shall|should|has|have|had|may|am"
     r"|might|must|need)(?: not)? "
@@ -116,14 +137,14 @@ _QUESTION = _index(
     r"|everyone|some\w*|\d+|\$\d+|\w+days?)\b"
 )
 _ASKING = re.compile(rf"(?:{_BEFORE})*(?:{_QUESTION})", re.IGNORECASE)
-_TAG = compile_pattern(
+_TAG = re.compile(
     r"(?:ok|right|yes|yeah|no|deal|please|then|eh|huh|hm+|agreed|is it|is not it|are you"
     r"|do you|does it|will you|would you|could you|my friend|sir|madam|what do you (?:say|think)"
     r"|how does that sound|how about it|does that work(?: for you)?|how is that(?: for .*)?"
     r"|what about that|fair|sound good"
     r"|sounds? (?:good|fair|ok)|(?:is|would) that (?:be )?(?:ok|fine|fair|good)(?: with you)?)"
     r"(?: then)?",
-    any_case=True,
+    re.IGNORECASE,
 )
 
 
@@ -214,22 +235,15 @@ def write_out(line: str) -> str:
         for letters, pattern, full in _CONTRACTED:
             if letters in folded:
                 line = pattern.sub(full, line)
-    words = split_words(line)
-    if can_have(_SPOKEN_WORDS, words):
-        line = _SPEAKING.sub(lambda found: _SPOKEN[found[0].lower()], line)
-        words = split_words(line)
-    return _NUMBERS.sub(_write_digits, line) if _has_numbers(words) else line
-
-
-def _has_numbers(words: list[str] | None) -> bool:
-    """Whether a line with these words may have numbers in words; a single "one" is kept."""
-    return can_have(_NUMBER_WORDS, words) or (words is not None and words.count("one") > 1)
+    line = _SPEAKING.sub(lambda found: _SPOKEN.get(found[0].lower(), found[0]), line)
+    return _NUMBERS.sub(_write_digits, line)
 
 
 def _write_digits(found: re.Match[str]) -> str:
     """The digits of number words; a single "one" may be a pronoun and is kept."""
     words = [w for w in re.split(r"[\s-]+", found[0].lower()) if w not in ("and", "a", "an")]
-    if words == ["one"] or (words[0] in _SCALES and len(words) == 1 and " " not in found[0]):
+    single = len(words) == 1 and words[0] in _SCALES and " " not in found[0]
+    if single or words == ["one"] or not _VALUES.keys() >= set(words):  # an odd letter: "fıve"
         return found[0]
     total = part = 0
     for word in words:

@@ -143,7 +143,6 @@ class Sotopia(AgentEnv):
 
     template = TEMPLATE
     experts = "agent_envs.sotopia.experts"
-    audits = "agent_envs.sotopia.audits"
 
     def __init__(
         self,

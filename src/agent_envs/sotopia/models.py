@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from agent_envs.answer_json import number
-from agent_envs.endpoint import Endpoint, EndpointError, open_endpoint
+from agent_envs.endpoint import Endpoint, EndpointError, open_endpoint, read_number
 from agent_envs.options import require_methods
 from agent_envs.panels import nearest
 from agent_envs.sotopia.acts import KINDS, parse_fields
@@ -232,7 +231,7 @@ def _read_verdict(answer: Any) -> Verdict:
         given = answer.get(name) if isinstance(answer, dict) else None
         fields = given if isinstance(given, dict) else {}
         try:
-            score = number(fields.get("score"))
+            score = read_number(fields.get("score"))
         except ValueError as error:
             raise ValueError(f"the dimension {name!r} has no score: {error}") from error
         if not low <= score <= high:

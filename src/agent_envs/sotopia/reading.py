@@ -11,8 +11,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from agent_envs.sotopia.english import normalize_clauses, split_clauses, write_out
-from agent_envs.sotopia.patterns import Lexicon, Phrases, split_words
+from agent_envs.sotopia.english import Lexicon, normalize_clauses, split_clauses, write_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,17 +37,17 @@ _AFFIRMS = _LEXICON.pattern("affirms")
 _LEADING = _LEXICON.pattern("leading")
 
 
-_ACCEPTS = _LEXICON.phrases("accepts")
-_SUITS = _LEXICON.phrases("suits")
-_PRAISES = _LEXICON.phrases("praises")
-_GRANTS = _LEXICON.phrases("grants")
+_ACCEPTS = _LEXICON.pattern("accepts")
+_SUITS = _LEXICON.pattern("suits")
+_PRAISES = _LEXICON.pattern("praises")
+_GRANTS = _LEXICON.pattern("grants")
 
-_REFUSES = _LEXICON.phrases("refuses")
-_NEGATED = _LEXICON.phrases("negated")
-_NEUTRAL = _LEXICON.phrases("neutral")
+_REFUSES = _LEXICON.pattern("refuses")
+_NEGATED = _LEXICON.pattern("negated")
+_NEUTRAL = _LEXICON.pattern("neutral")
 
-_HEDGES = _LEXICON.phrases("hedges")
-_STALLS = _LEXICON.phrases("stalls")
+_HEDGES = _LEXICON.pattern("hedges")
+_STALLS = _LEXICON.pattern("stalls")
 _CONDITIONS = frozenset({
     "if", "unless", "provided", "provided that", "assuming", "once", "as long as", "so long as",
     "only if", "on condition that", "even if",
@@ -56,17 +55,17 @@ _CONDITIONS = frozenset({
 _VACUOUS = _LEXICON.pattern("vacuous")
 
 _FIGURE = _LEXICON.pattern("figure")
-_SUGGESTS = _LEXICON.phrases("suggests")
-_SUGGESTS_ALL = _LEXICON.phrases("suggests_all")
+_SUGGESTS = _LEXICON.pattern("suggests")
+_SUGGESTS_ALL = _LEXICON.pattern("suggests_all")
 _ASKED = _LEXICON.pattern("asked")
 _VERB = _LEXICON.pattern("verb")
-_PROPOSES = _LEXICON.phrases("proposes")
+_PROPOSES = _LEXICON.pattern("proposes")
 _EXCHANGE = _LEXICON.pattern("exchange")
-_LIMIT = _LEXICON.phrases("limit")
-_REPORTS = _LEXICON.phrases("reports")
+_LIMIT = _LEXICON.pattern("limit")
+_REPORTS = _LEXICON.pattern("reports")
 _REMARKS = _LEXICON.pattern("remarks")
-_WITHDRAWS = _LEXICON.phrases("withdraws")
-_OPINION = _LEXICON.phrases("opinion")
+_WITHDRAWS = _LEXICON.pattern("withdraws")
+_OPINION = _LEXICON.pattern("opinion")
 _CLOSING = _LEXICON.pattern("closing")
 
 
@@ -91,7 +90,7 @@ _YOURS = re.compile(
     rf"(?:then )?(?:you (?:can|could|will|would|{_DONE})|(?:can|could|would|will) you"
     rf"|(?:{_DONE}) )\b"
 )
-_COMMITS = Phrases(r"^(?:then )?(?:i|we)(?: will|ll| am| are| shall)\b")
+_COMMITS = re.compile(r"^(?:then )?(?:i|we)(?: will|ll| am| are| shall)\b")
 _BARE_LIMIT = re.compile(
     r"no (?:more|less|higher|lower|further)|tops|at most|at least"
     r"|not (?:a|one) (?:penny|cent|dollar) (?:more|less)"
@@ -155,55 +154,50 @@ def _classify_clause(clause: Clause) -> str:
 
 def _classify_question(core: str) -> str:
     """The class of a question: it suggests, names something, or asks."""
-    words = split_words(core)
-    if _SUGGESTS.search(core, words) and (
-        _FIGURE.search(core) or _SUGGESTS_ALL.search(core, words)
-    ):
+    if _SUGGESTS.search(core) and (_FIGURE.search(core) or _SUGGESTS_ALL.search(core)):
         return "suggest"
     if _FIGURE.search(core) and not _VERB.search(core):
         return "echo"
-    told = not _ASKED.match(core) and _PROPOSES.search(core, words)
-    return "suggest" if told and not _REPORTS.search(core, words) else "ask"
+    told = not _ASKED.match(core) and _PROPOSES.search(core)
+    return "suggest" if told and not _REPORTS.search(core) else "ask"
 
 
 def _classify_statement(core: str, *, conditional: bool) -> str:
     """The class of a statement."""
-    words = split_words(core)
-    if _OPINION.search(core, words):
+    if _OPINION.search(core):
         return "note"
-    if not conditional and _is_acceptance(core, words):
+    if not conditional and _is_acceptance(core):
         return "suit" if _FIGURED.match(core) else "accept"
-    if _LIMIT.search(core, words) and (_FIGURE.search(core) or _BARE_LIMIT.fullmatch(core)):
+    if _LIMIT.search(core) and (_FIGURE.search(core) or _BARE_LIMIT.fullmatch(core)):
         return "limit"
     for kind, phrases in _BEFORE_NO:
-        if phrases.search(core, words):
+        if phrases.search(core):
             return kind
-    if _NEGATED.search(core, words):
-        return "note" if _NEUTRAL.search(core, words) else "refuse"
-    return _classify_affirmation(core, words)
+    if _NEGATED.search(core):
+        return "note" if _NEUTRAL.search(core) else "refuse"
+    return _classify_affirmation(core)
 
 
-def _classify_affirmation(core: str, words: list[str] | None) -> str:
+def _classify_affirmation(core: str) -> str:
     """The class of a statement without an opinion, an acceptance, a limit or a negation."""
     for kind, phrases in _AFTER_NO:
-        if phrases.search(core, words):
+        if phrases.search(core):
             return kind
     return "named" if _FIGURE.search(core) and not _VERB.search(core) else "note"
 
 
-def _is_acceptance(core: str, words: list[str] | None) -> bool:
+def _is_acceptance(core: str) -> bool:
     """Whether a clause accepts, without a denial or doubt.
 
     A negation inside an idiom such as "can not say no" does not count.
     """
-    if _ACCEPTS.search(core, words):
-        rest = _ACCEPTS.pattern.sub("", core)
-        words = split_words(rest)
-    elif _SUITS.search(core, words):
+    if _ACCEPTS.search(core):
+        rest = _ACCEPTS.sub("", core)
+    elif _SUITS.search(core):
         rest = core
     else:
         return False
-    return not _NEGATED.search(rest, words) and not _HEDGES.search(rest, words)
+    return not _NEGATED.search(rest) and not _HEDGES.search(rest)
 
 
 def read_line(
@@ -234,8 +228,7 @@ def read_line(
         done = tuple(("propose" if kind == "grant" else kind, clause) for kind, clause in done)
     exchanged = _has_exchange(done)
     found = _find_terms(done, terms, puts=by_asking or exchanged, asks=by_asking)
-    known = split_words(" ".join([clause.text for _, clause in done]))
-    withdraws = any(_WITHDRAWS.search(clause.text, known) for _, clause in done)
+    withdraws = any(_WITHDRAWS.search(clause.text) for _, clause in done)
     if withdraws:
         kind = "offer" if found is not None and found != offered else "refusal"
     else:

@@ -8,22 +8,16 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from agent_envs.sotopia.english import has_question, write_out
-from agent_envs.sotopia.patterns import Phrases, can_have, compile_pattern, split_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_COURTESY = compile_pattern(
+_COURTESY = re.compile(
     r"\b(?:please|thanks?|thank you|i appreciate|i understand|nice to (?:meet|see)|kind of you"
     r"|grateful|glad|of course|take your time)\b",
-    any_case=True,
+    re.IGNORECASE,
 )
-_COURTEOUS = frozenset({
-    "please", "thank", "thanks", "appreciate", "understand", "nice", "kind", "grateful", "glad",
-    "course", "take",
-})  # fmt: skip
-_REASONS = frozenset({"because", "since", "so"})
-_REASON = compile_pattern(r"\b(?:because|since|so that)\b", any_case=True)
+_REASON = re.compile(r"\b(?:because|since|so that)\b", re.IGNORECASE)
 _LETTER = "[a-zA-Z\u0130\u0131\u017f\u212a]"  # [a-z] in any case, faster than `re.IGNORECASE`
 _WORD = re.compile(rf"{_LETTER}+(?:['’]{_LETTER}+)?|\d+")
 _SIGN = re.compile(r"[^\w\s]")
@@ -54,12 +48,10 @@ class Heard(NamedTuple):
 @lru_cache(maxsize=8192)
 def hear_line(line: str) -> Heard:
     """The effects of a line, by keywords."""
-    asks, words = "?" in line, split_words(line)
+    asks = "?" in line
     return Heard(
-        courteous=can_have(_COURTEOUS, words) and bool(_COURTESY.search(line)),
-        reasons=can_have(_REASONS, words)
-        and bool(_REASON.search(line))
-        and len(_WORD.findall(line)) >= _REASON_WORDS,
+        courteous=bool(_COURTESY.search(line)),
+        reasons=bool(_REASON.search(line)) and len(_WORD.findall(line)) >= _REASON_WORDS,
         asks=asks,
         inquires=asks and has_question(line),
         wordless=not _WORD.search(line)
@@ -126,21 +118,18 @@ def measure_hints(hints: tuple[str, ...], lines: Sequence[str]) -> float:
 def _find_told_parts(hints: tuple[str, ...], line: str) -> frozenset[int]:
     """The parts of a secret that a line reveals."""
     text = write_out(line).lower()
-    words = split_words(text)
-    if not hints or not _compile_hints("|".join(hints)).search(text, words):
+    if not hints or not _compile_hints("|".join(hints)).search(text):
         return _NONE
-    return frozenset(
-        place for place, one in enumerate(hints) if _compile_hints(one).search(text, words)
-    )
+    return frozenset(place for place, one in enumerate(hints) if _compile_hints(one).search(text))
 
 
 @lru_cache(maxsize=256)
-def _compile_hints(words: str) -> Phrases:
+def _compile_hints(words: str) -> re.Pattern[str]:
     """Words with any ending; short words only with plural or tense endings."""
     parts = (
         rf"{word}(?:s|es|d|ed|ing)?\b" if len(word) <= _SHORT else word for word in words.split("|")
     )
-    return Phrases(rf"\b(?:{'|'.join(parts)})")
+    return re.compile(rf"\b(?:{'|'.join(parts)})")
 
 
 @lru_cache(maxsize=4096)

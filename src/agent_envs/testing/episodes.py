@@ -1,27 +1,23 @@
-"""Episodes of the audits: played from given seeds by any actor, and recorded turn by turn.
+"""Episodes seen from outside: played from given seeds by any actor, recorded turn by turn.
 
 An actor sees what an agent sees; each episode has a new actor.
 """
 
 from __future__ import annotations
 
-import random
+import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
-from importlib import import_module
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
-from zlib import crc32
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Text
 
-from agent_envs.parse import ParseReply
+from agent_envs.contract import ContractError
+from agent_envs.replies import ParseReply
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from agent_envs.panels import Panel
 
 Env: TypeAlias = "gym.Env[Any, Any]"
@@ -46,10 +42,9 @@ ODD = (
 NONSENSE = ("xyzzy", "q" * 300, "y", "vqjzkxw")
 """Words that are an action only if they are listed."""
 WORDS = 0.9  # share of actions that are the given words
-SHOWN = 100
-"""Most characters of an action in messages."""
-DRAWS = 64
-"""Number of generator states that a turn can begin with."""
+SHOWN = 100  # most characters of an action in messages
+AGREED = 40  # texts with a longer common beginning are shown from their first difference on
+REPEATED = 4  # repetitions from which on messages count them
 LONGEST = 200  # most turns in an environment without a turn limit
 
 
@@ -80,36 +75,22 @@ class Start(NamedTuple):
         """The options of `reset`."""
         return None if self.task is None else {"task": self.task}
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         options = "" if self.task is None else f", options={self.options}"
         return f"reset(seed={self.seed}{options})"
 
 
-def name_of(env: Env) -> str:
-    """The id of an environment, or the name of its class."""
-    return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+class Violation(ContractError):
+    """What is wrong, and the steps that show it; `rule` is the rule of `RULES` that found it."""
+
+    def __init__(self, wrong: str, steps: Sequence[Any], rule: Any = None) -> None:
+        self.wrong, self.steps, self.rule = wrong, tuple(steps), rule
+        super().__init__(f"{wrong}\n{show_steps(self.steps)}" if self.steps else wrong)
 
 
-def panel_of(env: Env) -> Panel | None:
-    """The panel of an environment, or None."""
-    return cast("Panel | None", getattr(env.unwrapped, "panel", None))
-
-
-def starts(env: Env, tasks: int, seed: int) -> list[Start]:
-    """The starts of `tasks` random tasks of the panel, each with its own seed.
-
-    Without a panel, the seeds are the tasks.
-
-    Raises:
-        ValueError: fewer than one task.
-    """
-    if tasks < 1:
-        raise ValueError(f"tasks, the number of tasks to play, must be at least 1, got {tasks}")
-    panel = panel_of(env)
-    if panel is None:
-        return [Start(seed + place) for place in range(tasks)]
-    drawn = np.random.default_rng(seed).permutation(len(panel.task_ids))[:tasks]
-    return [Start(seed + place, int(task)) for place, task in enumerate(np.sort(drawn))]
+def panel_of(env: Env) -> Panel:
+    """The panel of an environment; None where there is none, as in someone else's."""
+    return cast("Panel", getattr(env.unwrapped, "panel", None))
 
 
 def limit_of(env: Env) -> int:
@@ -119,145 +100,62 @@ def limit_of(env: Env) -> int:
     return int(own or of_spec or LONGEST)
 
 
-class Other(NamedTuple):
-    """A step of another instance, between steps of the first."""
-
-    step: Any
-
-
-class Extra(NamedTuple):
-    """An inserted action; the episode is compared with the one without it."""
-
-    action: Any
-
-
-COPIED = type("Copied", (), {"__repr__": lambda _: "a copy is made"})()
-"""Marks the place among the steps at which a copy is made."""
-
-
-class Chance:
-    """Sets the generators of environment, Python and NumPy to one of `DRAWS` states.
-
-    Equal turns then draw equal numbers, regardless of earlier draws.
-    """
-
-    def __init__(self, env: Env) -> None:
-        self._env = env.unwrapped
-
-    def fix(self, key: str, action: Any) -> None:
-        """Choose the state by the key of a turn's beginning and its action."""
-        place = crc32(f"{key}\n{action!r}".encode("utf-8", "surrogatepass")) % DRAWS
-        python, numpy = _global_states()
-        random.setstate(python[place])
-        np.random.set_state(numpy[place])
-        generator = getattr(self._env.np_random, "bit_generator", None)
-        if generator is not None:
-            generator.state = _own_state(cast("Any", type(generator)), place)
-
-
-@cache
-def _global_states() -> tuple[list[Any], list[Any]]:
-    return (
-        [random.Random(place).getstate() for place in range(DRAWS)],
-        [np.random.RandomState(place).get_state() for place in range(DRAWS)],
-    )
-
-
-@cache
-def _own_state(kind: type, place: int) -> Any:
-    return kind(place).state
-
-
 class Play:
     """A running episode; errors of the environment get a note with the actions.
 
-    The error's attribute `steps` also has the actions, for `violations.shortest`.
+    The error's attribute `steps` also has the actions.
 
     Attributes:
         start: The beginning. actions: The actions since.
         record: The latest turn.
     """
 
-    def __init__(self, env: Env, start: Start, chance: Chance | None = None) -> None:
-        self._env, self.start, self._chance = env, start, chance
+    def __init__(
+        self, env: Env, start: Start, before_step: Callable[[Record, Any], None] | None = None
+    ) -> None:
+        self._env, self.start, self._before_step = env, start, before_step
         self.actions: list[Any] = []
-        self.record = self._noted(self._begun)
+        self.record = self._note_steps(self._reset)
 
     def step(self, action: Any) -> Record:
         """Take an action, return the record of its turn."""
-        if self._chance is not None:
-            self._chance.fix(str(self.record.info.get("anchor")), action)
+        if self._before_step is not None:
+            self._before_step(self.record, action)
         self.actions.append(action)
-        self.record = self._noted(self._stepped)
+        self.record = self._note_steps(self._take_last)
         return self.record
 
-    def _begun(self) -> Record:
+    def _reset(self) -> Record:
         observation, info = self._env.reset(seed=self.start.seed, options=self.start.options)
         return Record(None, observation, 0.0, False, False, info)
 
-    def _stepped(self) -> Record:
+    def _take_last(self) -> Record:
         return Record(self.actions[-1], *cast("Any", self._env.step(self.actions[-1])))
 
-    def _noted(self, do: Callable[[], Record]) -> Record:
+    def _note_steps(self, do: Callable[[], Record]) -> Record:
         try:
             return do()
         except Exception as error:
             steps = (self.start, *self.actions)
-            error.add_note(shown_by(steps))
+            error.add_note(show_steps(steps))
             vars(error)["steps"] = steps
             raise
 
 
-def performed(
-    env: Env, steps: Sequence[Any], chance: Chance | None = None
+def play_steps(
+    env: Env, steps: Sequence[Any], before_step: Callable[[Record, Any], None] | None = None
 ) -> Iterator[tuple[Play, Record]]:
     """Plays steps and yields every turn: a `Start` resets, actions follow up to the end."""
     play: Play | None = None
     for step in steps:
         if isinstance(step, Start):
-            play = Play(env, step, chance)
+            play = Play(env, step, before_step)
             yield play, play.record
         elif play is not None and not play.record.ended:
             yield play, play.step(step)
 
 
-def quoted(action: Any, most: int = SHOWN) -> str:
-    """The repr of an action; a long one is truncated and followed by its length."""
-    text = repr(action)
-    if len(text) <= most:
-        return text
-    end = text[-1] if isinstance(action, (str, bytes)) else ""
-    size = f" ({len(action):,} characters)" if isinstance(action, (str, bytes)) else ""
-    return f"{text[: most - 2]}…{end}{size}"
-
-
-def shown_by(steps: Sequence[Any]) -> str:
-    """The line of a message that says how to reproduce something."""
-    start, *rest = steps
-    return f"  shown by {start}, then {sequence(rest)}" if rest else f"  shown by {start}"
-
-
-def sequence(steps: Sequence[Any]) -> str:
-    """Steps in order; long actions are truncated, repeated steps are counted."""
-    shown = []
-    for text, same in groupby(map(_step, steps)):
-        times = len(list(same))
-        shown += [text] * times if times < REPEATED else [f"{text} ({times} times)"]
-    return ", ".join(shown) or "nothing"
-
-
-REPEATED = 4  # repetitions from which on messages count them
-
-
-def _step(step: Any) -> str:
-    if isinstance(step, Start):
-        return str(step)
-    if isinstance(step, Other):
-        return f"in the other instance {_step(step.step)}"
-    return quoted(step.action if isinstance(step, Extra) else step)
-
-
-def episode(env: Env, start: Start, make_actor: Callable[[], Actor]) -> Iterator[Record]:
+def play_episode(env: Env, start: Start, make_actor: Callable[[], Actor]) -> Iterator[Record]:
     """Plays an episode with a new actor, to its end or the turn limit."""
     play = Play(env, start)
     yield play.record
@@ -268,9 +166,39 @@ def episode(env: Env, start: Start, make_actor: Callable[[], Actor]) -> Iterator
             return
 
 
-def dressed(env: Env, action: str) -> str:
+def quote(action: Any, most: int = SHOWN) -> str:
+    """The repr of an action; a long one is truncated and followed by its length."""
+    text = repr(action)
+    if len(text) <= most or isinstance(action, Start):
+        return text
+    end = text[-1] if isinstance(action, (str, bytes)) else ""
+    size = f" ({len(action):,} characters)" if isinstance(action, (str, bytes)) else ""
+    return f"{text[: most - 2]}…{end}{size}"
+
+
+def show_steps(steps: Sequence[Any]) -> str:
+    """The line of a message that says how to reproduce something."""
+    start, *rest = steps
+    return f"  shown by {start}, then {list_steps(rest)}" if rest else f"  shown by {start}"
+
+
+def list_steps(steps: Sequence[Any]) -> str:
+    """Steps in order; long actions are truncated, repeated steps are counted."""
+    shown = []
+    for text, same in groupby(map(quote, steps)):
+        times = len(list(same))
+        shown += [text] * times if times < REPEATED else [f"{text} ({times} times)"]
+    return ", ".join(shown) or "nothing"
+
+
+def name_turn(record: Record, turn: int) -> str:
+    """The turn's name in messages."""
+    return "reset" if turn == 0 else f"step {turn} ({quote(record.action, 60)})"
+
+
+def write_input(env: Env, action: str) -> str:
     """The input of `env.step` for an action: a whole reply if `env` reads replies."""
-    parser = parser_of(env)
+    parser = find_parser(env)
     if parser is not None:
         *before, last = parser.tags
         return "".join(f"<{tag}>.</{tag}>" for tag in before) + f"<{last}>{action}</{last}>"
@@ -278,32 +206,32 @@ def dressed(env: Env, action: str) -> str:
     return form.format(thought="", action=action) if form else action
 
 
-def parser_of(env: Env) -> ParseReply | None:
+def find_parser(env: Env) -> ParseReply | None:
     """The wrapper `ParseReply` of an environment, or None."""
     while isinstance(env, gym.Wrapper) and not isinstance(env, ParseReply):
         env = env.env
     return env if isinstance(env, ParseReply) else None
 
 
-def listed(env: Env, info: dict[str, Any]) -> list[Any]:
+def list_inputs(env: Env, info: dict[str, Any]) -> list[Any]:
     """The admissible actions in `info` as inputs of `env.step`; [] if there is no list."""
-    return [dressed(env, action) for action in info.get("admissible_actions") or ()]
+    return [write_input(env, action) for action in info.get("admissible_actions") or ()]
 
 
-def odd_actions(env: Env) -> list[Any]:
+def draw_odd_inputs(env: Env) -> list[Any]:
     """Mostly invalid actions: odd texts, or samples of a space that is not text."""
     if isinstance(env.action_space, Text):
-        return [dressed(env, text) for text in ODD]
+        return [write_input(env, text) for text in ODD]
     return [env.action_space.sample() for _ in ODD]
 
 
 def wander(env: Env, rng: np.random.Generator) -> Actor:
     """An actor for any environment: listed actions, repetitions, odd texts, and samples."""
     env.action_space.seed(int(rng.integers(2**31)))
-    done, odd = list[Any](), odd_actions(env)
+    done, odd = list[Any](), draw_odd_inputs(env)
 
     def act(_: Any, info: dict[str, Any]) -> Any:
-        kind, choices = rng.choice(4, p=(0.75, 0.1, 0.1, 0.05)), listed(env, info)
+        kind, choices = rng.choice(4, p=(0.75, 0.1, 0.1, 0.05)), list_inputs(env, info)
         if kind == 0 and choices:
             action = choices[int(rng.integers(len(choices)))]
         elif kind == 1 and done:
@@ -316,27 +244,43 @@ def wander(env: Env, rng: np.random.Generator) -> Actor:
     return act
 
 
-def saying(words: Sequence[str]) -> Actions:
+def say_words(words: Sequence[str]) -> Actions:
     """Makes actors that use these words, for text environments without lists of actions."""
 
-    def made(env: Env, rng: np.random.Generator) -> Actor:
-        wandering, said = wander(env, rng), [dressed(env, word) for word in words]
+    def make_actor(env: Env, rng: np.random.Generator) -> Actor:
+        wandering, inputs = wander(env, rng), [write_input(env, word) for word in words]
 
-        def act(shown: Any, info: dict[str, Any]) -> Any:
+        def act(observation: Any, info: dict[str, Any]) -> Any:
             if rng.random() < WORDS:
-                return said[int(rng.integers(len(said)))]
-            return wandering(shown, info)
+                return inputs[int(rng.integers(len(inputs)))]
+            return wandering(observation, info)
 
         return act
 
-    return made
+    return make_actor
 
 
-def audits_of(env: Env) -> ModuleType | None:
-    """The module in the class attribute `audits` of an environment, None without one.
+def find_difference(one: Record, other: Record) -> str:
+    """The first field in which two records differ, with both values; "" if they are equal."""
+    for name, a, b in zip(Record._fields, one, other, strict=True):
+        if not _is_same(a, b):
+            if isinstance(a, dict) and isinstance(b, dict):
+                key = next(key for key in {**a, **b} if not _is_same(a.get(key), b.get(key)))
+                return f"{name} differs: {key!r}: {_quote_both(a.get(key), b.get(key))}"
+            return f"{name} differs: {_quote_both(a, b)}"
+    return ""
 
-    Raises:
-        ImportError: the module does not exist.
-    """
-    name = getattr(env.unwrapped, "audits", "")
-    return import_module(name) if name else None
+
+def _is_same(one: Any, other: Any) -> bool:
+    if isinstance(one, float) and isinstance(other, float) and math.isnan(one):
+        return math.isnan(other)
+    return bool(np.all(one == other))
+
+
+def _quote_both(one: Any, other: Any) -> str:
+    """Both values; long texts from their first difference on."""
+    if isinstance(one, str) and isinstance(other, str):
+        same = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), 0)
+        if same > AGREED:
+            one, other = "…" + one[same - 10 :], "…" + other[same - 10 :]
+    return f"{quote(one, 80)} and {quote(other, 80)}"

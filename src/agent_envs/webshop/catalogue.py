@@ -1,31 +1,44 @@
-"""Catalogue: the products of a folder or of the generator, with search index and title nouns."""
+"""Catalogue: the products of a folder or of the generator, with search index and title nouns.
+
+Records are read as in the public WebShop; errors name file, record and field.
+"""
 
 from __future__ import annotations
 
 import copy
 import gzip
 import json
+import math
 import os
 import re
 import zlib
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent_envs.assets import BadAsset, MissingAsset
+from agent_envs.contract import encodable
 from agent_envs.panels import one_of
 from agent_envs.retrieval.dense import Dense
 from agent_envs.retrieval.factory import default_model, encoder_of
 from agent_envs.retrieval.passages import Passage
-from agent_envs.webshop.generate import SEED, generated
-from agent_envs.webshop.products import read_products
+from agent_envs.webshop.generate import SEED, generate_products
 from agent_envs.webshop.search import KEPT, MOST, Index
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from agent_envs.webshop.products import Product
+T = TypeVar("T")
+
+NO_PRICE = 100.0  # of a product without one
+NO_ATTRIBUTES = ("DUMMY_ATTR",)
+LONGEST_TEXT = 100_000
+LONGEST_ID = 10
+MOST_GOALS = 100_000  # of a product
+_PRICES = 2  # a product has one price, or a range
+_TEXTS = ("name", "full_description", "product_category", "category", "query")
 
 FILES = ("items_shuffle*.json", "items_ins_v2*.json", "items_human_ins.json")
 SEARCHES = ("bm25", "dense")
@@ -36,6 +49,57 @@ a about after all an and any are as at be by can each for free from has high in 
 made more new no not of off on one or other our out over pack per set so than that the their this to
 up use used with without you your
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """One product.
+
+    Attributes:
+        asin: Its id.
+        title, description, bullets, query, category, product_category: Its texts.
+        price_tag: The price as displayed.
+        prices: One price, or the ends of a range, dollars.
+        options: Values of each option, lower case, in order.
+        attributes: Its attributes for the reward.
+        instruction: Request for it without options and price ("" for none), and its attributes.
+        requests: Human requests for it.
+    """
+
+    asin: str
+    title: str
+    description: str
+    bullets: tuple[str, ...]
+    query: str
+    category: str
+    product_category: str
+    price_tag: str
+    prices: tuple[float, ...]
+    options: Mapping[str, tuple[str, ...]]
+    attributes: tuple[str, ...]
+    instruction: tuple[str, tuple[str, ...]] = ("", ())
+    requests: tuple[HumanRequest, ...] = ()
+
+    @property
+    def highest(self) -> float:
+        """The highest price for any choice of options, in dollars."""
+        return max(self.prices)
+
+    @property
+    def document(self) -> str:
+        """Its text in the search index."""
+        options = ", and ".join(f"{name}: {', '.join(vs)}" for name, vs in self.options.items())
+        first = self.bullets[0] if self.bullets else ""
+        return f"{self.title} {self.description} {first} {options}".lower()
+
+
+@dataclass(frozen=True, slots=True)
+class HumanRequest:
+    """A human request: its text, and the attributes and option values in it."""
+
+    text: str
+    attributes: tuple[str, ...]
+    options: tuple[str, ...] = ()
 
 
 class Catalogue:
@@ -66,11 +130,13 @@ class Catalogue:
         self.search: Callable[[str], tuple[int, ...]] = index.search
         self.model = ""
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Catalogue:
+    def __deepcopy__(self, _: dict[int, Any]) -> Catalogue:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_opened, (self.folder,)) if not self.model else (_dense, (self.folder, self.model))
+        if self.model:
+            return _open_dense, (self.folder, self.model)
+        return _open_folder, (self.folder,)
 
 
 def open_catalogue(
@@ -91,21 +157,23 @@ def open_catalogue(
         named = os.environ.get("WEBSHOP_DATA") or "embedded"
     folder = None if named == "embedded" else Path(named).expanduser().absolute()
     one_of("search", search, SEARCHES)
-    return _opened(folder) if search == "bm25" else _dense(folder, model or default_model())
+    if search == "bm25":
+        return _open_folder(folder)
+    return _open_dense(folder, model or default_model())
 
 
-def made_catalogue(seed: int) -> Catalogue:
+def generate_catalogue(seed: int) -> Catalogue:
     """The generated products of a seed; `generate.SEED` gives the embedded ones."""
-    records, attributes, nouns = generated(seed=seed)
+    records, attributes, nouns = generate_products(seed=seed)
     products = read_products(records, attributes)
     return Catalogue(None, products, [nouns[p.asin] for p in products], "stored")
 
 
 @lru_cache(maxsize=2)
-def _opened(folder: Path | None) -> Catalogue:
+def _open_folder(folder: Path | None) -> Catalogue:
     if folder is None:
-        return made_catalogue(SEED)
-    found = [_file(folder, pattern) for pattern in FILES]
+        return generate_catalogue(SEED)
+    found = [_find_file(folder, pattern) for pattern in FILES]
     for path, pattern in zip(found[:2], FILES[:2], strict=True):
         if path is None:
             raise MissingAsset(
@@ -113,26 +181,24 @@ def _opened(folder: Path | None) -> Catalogue:
                 "https://github.com/princeton-nlp/WebShop, or use data='embedded'"
             )
     products = read_products(
-        *(None if path is None else _read(path) for path in found),
+        *(None if path is None else read_json(path) for path in found),
         files=[str(path or pattern) for path, pattern in zip(found, FILES, strict=True)],
     )
-    stored = _file(folder, NOUNS)
+    stored = _find_file(folder, NOUNS)
     if stored is None:
-        return Catalogue(folder, products, *_nouns([p.title for p in products]))
-    return Catalogue(folder, products, _stored(stored, products), "stored")
+        return Catalogue(folder, products, *_tag_nouns([p.title for p in products]))
+    return Catalogue(folder, products, _read_nouns(stored, products), "stored")
 
 
 @lru_cache(maxsize=2)
-def _dense(folder: Path | None, model: str) -> Catalogue:
+def _open_dense(folder: Path | None, model: str) -> Catalogue:
     """The catalogue of a folder with its own dense search."""
-    catalogue = copy.copy(_opened(folder))
+    catalogue = copy.copy(_open_folder(folder))
     passages = [Passage(str(i), "", p.document) for i, p in enumerate(catalogue.products)]
-    dense = Dense(passages, encoder_of(model))
-
-    def search(query: str) -> tuple[int, ...]:
-        return tuple(int(found.id) for found in dense.search([query], MOST)[0])
-
-    catalogue.search, catalogue.model = lru_cache(maxsize=KEPT)(search), model
+    dense, catalogue.model = Dense(passages, encoder_of(model)), model
+    catalogue.search = lru_cache(maxsize=KEPT)(
+        lambda query: tuple(int(found.id) for found in dense.search([query], MOST)[0])
+    )
     return catalogue
 
 
@@ -150,19 +216,17 @@ def require_requests(catalogue: Catalogue) -> None:
             "goals='human' needs human requests, and the embedded catalogue has none; use "
             f"goals='synthetic', or set data= to a folder of WebShop's data with {name}"
         )
-    path = _file(folder, name)
+    path = _find_file(folder, name)
     if path is None:
         raise MissingAsset(
             f"no {name} (or .gz) in {folder}, which goals='human' needs; put WebShop's file "
             "there, see https://github.com/princeton-nlp/WebShop, or use goals='synthetic'"
         )
-    if not any(
-        request.attributes for product in catalogue.products for request in product.requests
-    ):
+    if not any(request.attributes for one in catalogue.products for request in one.requests):
         raise BadAsset(f"{path}: no request for attributes of one of the {FILES[0]}'s products")
 
 
-def _file(folder: Path, pattern: str) -> Path | None:
+def _find_file(folder: Path, pattern: str) -> Path | None:
     """The file of that name, plain or compressed.
 
     Raises:
@@ -177,7 +241,12 @@ def _file(folder: Path, pattern: str) -> Path | None:
     return found[0] if found else None
 
 
-def _read(path: Path) -> Any:
+def read_json(path: Path) -> Any:
+    """The content of a JSON file, plain or gzip.
+
+    Raises:
+        BadAsset: It is broken.
+    """
     try:
         packed = path.read_bytes()
         return json.loads(gzip.decompress(packed) if path.suffix == ".gz" else packed)
@@ -185,35 +254,178 @@ def _read(path: Path) -> Any:
         raise BadAsset(f"{path} is no JSON: {error}") from error
 
 
-def _stored(path: Path, products: Sequence[Product]) -> list[tuple[str, ...]]:
+def _read_nouns(path: Path, products: Sequence[Product]) -> list[tuple[str, ...]]:
     """The title nouns in a file, by product id."""
-    nouns = _read(path)
-    if not isinstance(nouns, dict):
-        raise BadAsset(f"{path}: an object by product id is needed, got {nouns!r:.60}")
-    found = []
-    for product in products:
-        words = nouns.get(product.asin)
-        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-            raise BadAsset(f"{path}: record {product.asin!r}: words are needed, got {words!r:.60}")
-        found.append(tuple(words))
-    return found
+    nouns = expect(dict, read_json(path), f"{path}: an object by product id")
+    return [
+        _expect_texts(nouns.get(product.asin), f"{path}: record {product.asin!r}: a list of words")
+        for product in products
+    ]
 
 
-def _nouns(titles: Sequence[str]) -> tuple[list[tuple[str, ...]], str]:
-    """Nouns of each title, by spaCy if it and its English model are installed."""
+def _tag_nouns(titles: Sequence[str]) -> tuple[list[tuple[str, ...]], str]:
+    """Nouns of each title: by spaCy if it and its model are installed, else less common words."""
     if find_spec("spacy") is None or find_spec(TAGGER) is None:
-        return [_words(title) for title in titles], "words"
+        common = set(_COMMON_WORDS.split())
+        words = [re.findall(r"[^\W\d_]+", title.lower()) for title in titles]
+        return [tuple(word for word in title if word not in common) for title in words], "words"
     import spacy
 
     tagger = spacy.load(TAGGER, disable=["parser", "ner", "lemmatizer"])
-    tagged = tagger.pipe(titles)
     return [
         tuple(word.text.lower() for word in title if word.pos_ in {"NOUN", "PROPN"})
-        for title in tagged
+        for title in tagger.pipe(titles)
     ], "spacy"
 
 
-def _words(title: str) -> tuple[str, ...]:
-    """The words of a title without numbers and the most common words."""
-    common = set(_COMMON_WORDS.split())
-    return tuple(word for word in re.findall(r"[^\W\d_]+", title.lower()) if word not in common)
+def read_products(
+    records: Any,
+    attributes: Any,
+    requests: Any = None,
+    *,
+    files: Sequence[str] = ("products", "attributes", "requests"),
+) -> list[Product]:
+    """The products of `items_shuffle`, with `items_ins_v2` and `items_human_ins`, in file order.
+
+    Records without an id of at most ten characters, and later ones with the same id, are skipped;
+    an unpaired surrogate, from a truncated text, becomes U+FFFD.
+
+    Raises:
+        BadAsset: An invalid record; the message has file, record and field.
+    """
+    expect(list, records, f"{files[0]}: a list of products")
+    expect(dict, attributes, f"{files[1]}: an object by product id")
+    requests = expect(dict, requests or {}, f"{files[2]}: an object by product id")
+    products: dict[str, Product] = {}
+    for place, record in enumerate(records):
+        where = f"{files[0]}: record {place}"
+        expect(dict, record, f"{where}: an object")
+        asin = expect(str, record.get("asin"), f"{where}: field 'asin': a text")
+        if asin == "nan" or len(asin) > LONGEST_ID or asin in products:
+            continue
+        known = _read_known(attributes.get(asin, {}), f"{files[1]}: record {asin!r}")
+        human = _read_requests(requests.get(asin, []), f"{files[2]}: record {asin!r}")
+        products[asin] = _read_product(record, f"{where} ({asin})", known, human)
+    if not products:
+        raise BadAsset(f"{files[0]}: no product with an id of at most {LONGEST_ID} characters")
+    return list(products.values())
+
+
+def _read_product(
+    record: dict[str, Any],
+    where: str,
+    known: tuple[tuple[str, ...], tuple[str, tuple[str, ...]]],
+    requests: tuple[HumanRequest, ...],
+) -> Product:
+    described = record | {"full_description": record.get("full_description") or ""}
+    title, description, levels, category, query = (
+        _read_text(described, name, where) for name in _TEXTS
+    )
+    bullets = record.get("small_description") or []
+    bullets = [bullets] if isinstance(bullets, str) else bullets
+    tag, prices = _read_price(record.get("pricing"), f"{where}: field 'pricing'")
+    options = _read_options(record.get("customization_options"), where)
+    attributes, instruction = known
+    orders = math.prod(map(len, options.values()))
+    if instruction[0] and orders > MOST_GOALS:
+        raise BadAsset(
+            f"{where}: field 'customization_options' gives {orders} goals, one per choice; at most "
+            f"{MOST_GOALS} are possible"
+        )
+    return Product(
+        asin=record["asin"],
+        title=title,
+        description=description,
+        bullets=_read_texts({"small_description": bullets}, "small_description", where),
+        query=query.lower().strip(),
+        category=category,
+        product_category=levels,
+        price_tag=tag,
+        prices=prices,
+        options=options,
+        attributes=attributes,
+        instruction=instruction,
+        requests=requests,
+    )
+
+
+def _read_price(given: Any, where: str) -> tuple[str, tuple[float, ...]]:
+    """Price tag and prices of a text such as "$12.99 - $15.00"; a plain number is a price, too."""
+    if given is None or given == "":
+        return f"${NO_PRICE}", (NO_PRICE,)
+    expect(str, given, f"{where}: a text such as '$12.99'")
+    pieces = given.split("$")[1:] if "$" in given else [given]
+    try:
+        prices = tuple(float(re.sub(r"[^0-9.]", "", piece)) for piece in pieces)[:_PRICES]
+    except ValueError:
+        prices = ()
+    if not prices or math.inf in prices:
+        raise BadAsset(f"{where}: a price such as '$12.99' is needed, got {given!r:.60}")
+    return " to ".join(f"${price}" for price in prices), prices
+
+
+def _read_options(given: Any, where: str) -> dict[str, tuple[str, ...]]:
+    where = f"{where}: field 'customization_options'"
+    what = f"{where}: a list of choices with a text 'value'"
+    options = {}
+    for name, choices in expect(dict, given or {}, f"{where}: an object by option name").items():
+        if choices is not None:
+            entries = [expect(dict, choice, what) for choice in expect(list, choices, what)]
+            texts = _expect_texts([entry.get("value") for entry in entries], what)
+            values = tuple(text.strip().replace("/", " | ").lower() for text in texts)
+            options[encodable(name).lower()] = values
+    return options
+
+
+def _read_known(entry: Any, where: str) -> tuple[tuple[str, ...], tuple[str, tuple[str, ...]]]:
+    """Attributes of a product, and its instruction with the attributes in it."""
+    expect(dict, entry, f"{where}: an object")
+    attributes: tuple[str, ...] = NO_ATTRIBUTES
+    if "attributes" in entry:
+        attributes = _read_texts(entry, "attributes", where)
+    if not entry.get("instruction"):
+        return attributes, ("", ())
+    text = _read_text(entry, "instruction", where)
+    wanted = _read_texts(entry, "instruction_attributes", where)
+    if not wanted:
+        raise BadAsset(f"{where}: field 'instruction_attributes' has none for its instruction")
+    return attributes, (text, wanted)
+
+
+def _read_requests(entries: Any, where: str) -> tuple[HumanRequest, ...]:
+    found = []
+    for place, entry in enumerate(expect(list, entries, f"{where}: a list of requests")):
+        here = f"{where}, request {place}"
+        expect(dict, entry, f"{here}: an object")
+        wanted = _read_texts(entry, "instruction_attributes", here)
+        options = _read_texts(entry, "instruction_options", here)
+        found.append(HumanRequest(_read_text(entry, "instruction", here), wanted, options))
+    return tuple(found)
+
+
+def _read_text(record: Mapping[str, Any], name: str, where: str) -> str:
+    what = f"{where}: field {name!r}: a text"
+    return _expect_texts([expect(str, record.get(name), what)], what)[0]
+
+
+def _read_texts(record: Mapping[str, Any], name: str, where: str) -> tuple[str, ...]:
+    return _expect_texts(record.get(name), f"{where}: field {name!r}: a list of texts")
+
+
+def _expect_texts(values: Any, what: str) -> tuple[str, ...]:
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise BadAsset(f"{what} is needed, got {values!r:.60}")
+    if (length := sum(map(len, values))) > LONGEST_TEXT:
+        raise BadAsset(f"{what} is needed with at most {LONGEST_TEXT} characters, got {length}")
+    return tuple(map(encodable, values))
+
+
+def expect(kind: type[T], value: Any, what: str) -> T:
+    """A value of a file, which must be of a kind.
+
+    Raises:
+        BadAsset: It is not; `what` has the place and what is needed.
+    """
+    if not isinstance(value, kind):
+        raise BadAsset(f"{what} is needed, got {value!r:.60}")
+    return value

@@ -10,12 +10,11 @@ from agent_envs.panels import one_of
 from agent_envs.spaces import FreeText
 from agent_envs.webshop import pages
 from agent_envs.webshop.catalogue import open_catalogue
-from agent_envs.webshop.goals import KINDS
+from agent_envs.webshop.goals import KINDS, open_panel
 from agent_envs.webshop.pages import Element, Page
 from agent_envs.webshop.prompt import TEMPLATE
-from agent_envs.webshop.render import html
 from agent_envs.webshop.shop import MODES, open_shop
-from agent_envs.webshop.splits import open_panel
+from agent_envs.webshop.site import render_page
 
 if TYPE_CHECKING:
     import os
@@ -128,7 +127,6 @@ class WebShop(AgentEnv):
 
     template = TEMPLATE
     experts = "agent_envs.webshop.experts"
-    audits = "agent_envs.webshop.audits"
 
     def __init__(
         self,
@@ -165,7 +163,7 @@ class WebShop(AgentEnv):
         super().__init__(panel, max_turns=max_turns, render_mode=render_mode)
         self.observation, self.reward, self.progress = observation, reward, progress
         self.graded = reward != "success"
-        self.shown = previous_observations, previous_actions
+        self.previous = previous_observations, previous_actions
         if observation == "html":
             self.observation_space = FreeText(HTML_LENGTH)
 
@@ -176,77 +174,78 @@ class WebShop(AgentEnv):
         self.trail = [self.page]  # all pages of the episode, the latest last
         self._best = 0.0
         self._matches: dict[int, Match] = {}
-        self._told: list[tuple[str, str]] = []
-        self._searched = "", repr("")  # the page's query, and the part of its results that counts
-        return self.task.text, self._turn("")
+        self._history: list[tuple[str, str]] = []  # actions and the observations after them
+        self._results = "", repr("")  # the page's query, and the part of its results that counts
+        return self.task.text, self._make_turn("")
 
     def act(self, action: str) -> Turn:
         """One search or click."""
         shop, session = self.shop, self.shop.number[self.task_id]
         self.page, why = shop.follow(self.page, session, *shop.parse(action))
         self.trail.append(self.page)
-        turn = self._turn(action)
+        turn = self._make_turn(action)
         return turn._replace(valid=False, invalid_reason=why) if why else turn
 
-    def _turn(self, action: str) -> Turn:
+    def _make_turn(self, action: str) -> Turn:
         page, bought = self.page, self.page.kind == "done"
-        scored = self._score() if page.product >= 0 else None
-        total = scored.total if scored else 0.0
+        score = self._score_page() if page.product >= 0 else None
+        total = score.total if score else 0.0
         self._best = max(self._best, total)
-        told = {"now": total, "best": self._best, "none": 0.0}[self.progress]
-        terms = dict(zip(scored._fields[1:], scored[1:], strict=True)) if bought and scored else {}
+        progress = {"now": total, "best": self._best, "none": 0.0}[self.progress]
+        terms = dict(zip(score._fields[1:], score[1:], strict=True)) if bought and score else {}
         return Turn(
-            self._with_past(action, self._observation(total)),
-            progress=total if bought else told,
-            anchor=anchor(page, self._found()),
-            reward=self._paid(total) if bought else 0.0,
+            self._add_past(action, self._write_observation(total)),
+            progress=total if bought else progress,
+            anchor=make_anchor(page, self._describe_results()),
+            reward=self._pay(total) if bought else 0.0,
             success=bought and total == 1,
             failure=bought and total < 1,
-            admissible_actions=self._admissible(),
+            admissible_actions=self._list_actions(),
             extra={"reward_terms": terms, "title_nouns": self.shop.catalogue.title_nouns},
         )
 
-    def _found(self) -> str:
+    def _describe_results(self) -> str:
         """The part of the last search that later actions depend on, as text."""
         query = self.page.query
-        if query != self._searched[0]:
+        if query != self._results[0]:
             found = self.shop.catalogue.search(query) if query and self.shop.strict else query
-            self._searched = query, repr(found)
-        return self._searched[1]
+            self._results = query, repr(found)
+        return self._results[1]
 
-    def _score(self) -> Score:
+    def _score_page(self) -> Score:
         """The score of buying the page's product now."""
-        found = self._matches.get(self.page.product)
-        if found is None:
-            found = self._matches[self.page.product] = self.shop.match(self.task, self.page.product)
-        return self.shop.score(self.task, found, self.page)
+        place = self.page.product
+        if place not in self._matches:
+            self._matches[place] = self.shop.match(self.task, place)
+        return self.shop.score(self.task, self._matches[place], self.page)
 
-    def _paid(self, total: float) -> float:
+    def _pay(self, total: float) -> float:
+        """The reward of a purchase."""
         if self.reward == "score":
             return total
         return (10.0 if self.reward == "success10" else 1.0) * (total == 1)
 
-    def _observation(self, score: float) -> str:
+    def _write_observation(self, score: float) -> str:
         if self.observation == "url":
-            return self.shop.address(self.page, self.shop.number[self.task_id])
+            return self.shop.write_address(self.page, self.shop.number[self.task_id])
         if self.observation == "html":
-            return html(self.shop, self.page, self.task, score)
-        elements = self._elements(score)
+            return render_page(self.shop, self.page, self.task, score)
+        elements = self._list_elements(score)
         if self.observation == "text_rich":
-            return pages.as_rich_text(elements)
-        return pages.as_text(elements, marked=self.shop.strict)
+            return pages.write_rich_text(elements)
+        return pages.write_text(elements, marked=self.shop.strict)
 
-    def _elements(self, score: float) -> list[Element]:
+    def _list_elements(self, score: float) -> list[Element]:
         """The elements of the page."""
-        return self.shop.elements(self.page, self.task.text, score)
+        return self.shop.list_elements(self.page, self.task.text, score)
 
-    def _admissible(self) -> list[str]:
+    def _list_actions(self) -> list[str]:
         if self.page.kind == "index":
             return [SEARCH]
-        clicks = [f"click[{text}]" for text in self.shop.body(self.page).clickable]
+        clicks = [f"click[{text}]" for text in self.shop.build_body(self.page).clickable]
         return clicks if self.shop.strict or self.page.kind == "done" else [SEARCH, *clicks]
 
-    def _with_past(self, action: str, observation: str) -> str:
+    def _add_past(self, action: str, observation: str) -> str:
         """The observation, preceded by the earlier observations and actions to show.
 
         If it is longer than an observation may be, the oldest ones are dropped; a page alone is
@@ -254,20 +253,20 @@ class WebShop(AgentEnv):
         """
         longest = HTML_LENGTH if self.observation == "html" else self.observation_length
         observation = observation[:longest]
-        self._told.append((action, observation))
-        told = [observation]
-        for back in range(1, min(1 + max(self.shown), len(self._told))):
-            if back <= self.shown[1]:
-                told.append(self._told[-back][0])
-            if back <= self.shown[0]:
-                told.append(self._told[-back - 1][1])
-        return pages.SEPARATOR.join(reversed(told))[-longest:]
+        self._history.append((action, observation))
+        texts = [observation]
+        for back in range(1, min(1 + max(self.previous), len(self._history))):
+            if back <= self.previous[1]:
+                texts.append(self._history[-back][0])
+            if back <= self.previous[0]:
+                texts.append(self._history[-back - 1][1])
+        return pages.SEPARATOR.join(reversed(texts))[-longest:]
 
 
-def anchor(page: Page, found: str) -> str:
+def make_anchor(page: Page, results: str) -> str:
     """Key of the page: repr of the results, page and chosen options, independent of the path."""
     facts = (
-        f"({page.kind!r}, {found}, {page.number!r}, {page.product!r}, "
+        f"({page.kind!r}, {results}, {page.number!r}, {page.product!r}, "
         f"{sorted(page.options)!r}, {page.sub!r})"
     )
     return blake2b(facts.encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()

@@ -14,7 +14,7 @@ from agent_envs.webshop import pages
 from agent_envs.webshop.env import WebShop
 from agent_envs.webshop.goals import NO_LIMIT
 from agent_envs.webshop.pages import BACK, BUY, NEXT, PER_PAGE, PREVIOUS, Page
-from agent_envs.webshop.shop import choices
+from agent_envs.webshop.shop import find_choices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     import gymnasium as gym
 
+    from agent_envs.webshop.catalogue import Product
     from agent_envs.webshop.goals import Goal
-    from agent_envs.webshop.products import Product
     from agent_envs.webshop.shop import Shop
 
 OTHER, SEEN, DEAR, GOOD = "is another", "is known", "is too dear", "is good"
@@ -63,34 +63,9 @@ def read_request(text: str) -> Request:
             "the Explorer of WebShop only reads requests of data='embedded', got "
             f"{text!r:.200}; use the Oracle"
         )
-    asked = (found["options"] or "").split(", and ")
-    options = [option.partition(": ") for option in asked if option]
-    return Request(
-        found["kind"],
-        tuple(found["attributes"].split(" and ")),
-        tuple((name, value) for name, _, value in options),
-        float(found["limit"] or NO_LIMIT),
-    )
-
-
-class Explorer:
-    """A `Shopper` that has seen all pages of the episode, including those opened by others.
-
-    Raises:
-        ValueError: the request is not one of the embedded catalogue.
-    """
-
-    def __init__(self, env: gym.Env[Any, Any]) -> None:
-        self._env = playing(env, WebShop)
-        self._shopper = Shopper(self._env.shop, read_request(self._env.goal))
-
-    def act(self) -> str:
-        """The next action; nothing is done."""
-        return self._shopper.step(self._env.trail).action
-
-    def think(self) -> str:
-        """Its judgement of the page."""
-        return self._shopper.step(self._env.trail).thought
+    options = tuple(re.findall(r"(\w+): (.+?)(?:, and |$)", found["options"] or ""))
+    attributes = tuple(found["attributes"].split(" and "))
+    return Request(found["kind"], attributes, options, float(found["limit"] or NO_LIMIT))
 
 
 class Oracle:
@@ -104,19 +79,34 @@ class Oracle:
 
     def act(self) -> str:
         """The next action; nothing is done."""
-        return self._next().action
+        return self._plan().action
 
     def think(self) -> str:
         """The reason for the next action."""
-        return self._next().thought
+        return self._plan().thought
 
-    def _next(self) -> Step:
+    def _plan(self) -> Step:
         env = self._env
-        step = next_step(env.shop, env.task, env.page)
+        step = plan_step(env.shop, env.task, env.page)
         same = env.trail[-2:] == [env.page] * 2 and env.transcript[-1][0] == step.action
         if same and env.page.product >= 0:  # in "upstream" two options can share a value
             return Step(_click(BUY), "nothing else can be chosen")
         return step
+
+
+class Explorer(Oracle):
+    """A `Shopper` that has seen all pages of the episode, including those opened by others.
+
+    Raises:
+        ValueError: the request is not one of the embedded catalogue.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        super().__init__(env)
+        self._shopper = Shopper(self._env.shop, read_request(self._env.goal))
+
+    def _plan(self) -> Step:
+        return self._shopper.take_step(self._env.trail)
 
 
 class Shopper:
@@ -128,32 +118,32 @@ class Shopper:
     def __init__(self, shop: Shop, request: Request) -> None:
         self.shop, self.request = shop, request
 
-    def step(self, trail: Sequence[Page]) -> Step:
+    def take_step(self, trail: Sequence[Page]) -> Step:
         """The step on the last of these pages, given the pages before it."""
         page, request = trail[-1], self.request
         if page.kind == "index":
             return Step(f"search[{' '.join([request.kind, *request.attributes])}]", request.kind)
         if page.kind == "results":
             seen = {one.product for one in trail if one.kind == "item" and not self._offers(one)}
-            return self.pick(page, self.shop.catalogue.search(page.query), seen)
+            return self.pick_product(page, self.shop.catalogue.search(page.query), seen)
         if page.kind == "sub":
             return Step(_click(PREVIOUS), "that says nothing")
         if not self._offers(page):
             return Step(_click(PREVIOUS), "not this one")
-        missing = self._missing(page)
+        missing = self._find_missing(page)
         if missing:
             return Step(_click(missing[1]), " ".join(missing))
         return Step(_click(BUY), "all is as asked")
 
-    def pick(self, page: Page, results: Sequence[int], seen: set[int]) -> Step:
+    def pick_product(self, page: Page, results: Sequence[int], seen: set[int]) -> Step:
         """A click on the first unseen product of the kind within the limit.
 
         The thought judges the products of the list in order, up to the chosen one.
         """
         thoughts = [f"{self.request.kind} under ${self.request.limit:.0f}"]
-        for place in pages.listed(results, page.number):
+        for place in pages.slice_results(results, page.number):
             product = self.shop.catalogue.products[place]
-            verdict = self._verdict(product, seen=place in seen)
+            verdict = self._judge_product(product, seen=place in seen)
             price = f" ${int(product.prices[0])}" if verdict in (DEAR, GOOD) else ""
             thoughts.append(f"{product.asin}{price} {verdict}".lower())
             if verdict == GOOD:
@@ -161,7 +151,7 @@ class Shopper:
         more = page.number * PER_PAGE < len(results) or not self.shop.strict
         return Step(_click(NEXT if more else BACK), "; ".join(thoughts))
 
-    def _verdict(self, product: Product, *, seen: bool) -> str:
+    def _judge_product(self, product: Product, *, seen: bool) -> str:
         """The judgement of a listed product."""
         if self.request.kind not in product.title.lower():
             return OTHER
@@ -169,53 +159,45 @@ class Shopper:
             return SEEN
         return GOOD if product.highest < self.request.limit else DEAR
 
-    def _missing(self, page: Page) -> tuple[str, str] | None:
+    def _find_missing(self, page: Page) -> tuple[str, str] | None:
         """The next option to choose, of those that the product has."""
-        offered = self._product(page).options
+        offered = self._find_product(page).options
         for name, value in self.request.options:
             if (name, value) not in page.options and value in offered.get(name, ()):
                 return name, value
         return None
 
     def _offers(self, page: Page) -> bool:
-        offered = self._product(page).options
+        offered = self._find_product(page).options
         return all(value in offered.get(name, ()) for name, value in self.request.options)
 
-    def _product(self, page: Page) -> Product:
+    def _find_product(self, page: Page) -> Product:
         return self.shop.catalogue.products[page.product]
 
 
-def next_step(shop: Shop, goal: Goal, page: Page) -> Step:
+def plan_step(shop: Shop, goal: Goal, page: Page) -> Step:
     """The Oracle's step on a page."""
+    product = shop.catalogue.products[goal.product]
     if page.product == goal.product:
         if page.kind == "sub":
             return Step(_click(PREVIOUS), "back to the product")
-        return _choose(shop, goal, page)
+        missing = [one for one in find_choices(goal, product)[0] if one not in page.options]
+        click, thought = BUY, "all is as asked"
+        for name, value in missing[:1]:
+            click, thought = value, f"{name} should be {value}"
+        return Step(_click(click), thought)
     if page.kind == "index":
-        return _search(shop, goal)
+        query = " ".join(goal.text.split())
+        if goal.product not in shop.catalogue.search(query.lower()):
+            query = " ".join(product.title.split())
+        return Step(f"search[{query}]", "search for what is asked")
     results = shop.catalogue.search(page.query)
     if page.product >= 0 or goal.product not in results:
         return Step(_click(BACK), "not this one")
     wanted = results.index(goal.product) // PER_PAGE + 1
     if wanted != page.number:
         return Step(_click(NEXT if wanted > page.number else PREVIOUS), "look on another page")
-    product = shop.catalogue.products[goal.product]
     return Step(_click(product.asin), "this one looks right")
-
-
-def _search(shop: Shop, goal: Goal) -> Step:
-    query = " ".join(goal.text.split())
-    if goal.product not in shop.catalogue.search(query.lower()):
-        query = " ".join(shop.catalogue.products[goal.product].title.split())
-    return Step(f"search[{query}]", "search for what is asked")
-
-
-def _choose(shop: Shop, goal: Goal, page: Page) -> Step:
-    product = shop.catalogue.products[goal.product]
-    for name, value in choices(goal, product)[0]:
-        if (name, value) not in page.options:
-            return Step(_click(value), f"{name} should be {value}")
-    return Step(_click(BUY), "all is as asked")
 
 
 def _click(text: str) -> str:

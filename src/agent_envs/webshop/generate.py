@@ -46,12 +46,12 @@ class _Product(NamedTuple):
     ends: float  # upper end of the price's range, 0 for a single price
 
 
-def generated(
+def generate_products(
     count: int = COUNT, seed: int = SEED
 ) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]], dict[str, tuple[str, ...]]]:
     """`count` products as in `items_shuffle`, their records as in `items_ins_v2`, title nouns."""
     rng = Random(seed)
-    kinds = _kinds()
+    kinds = _list_kinds()
     records: list[dict[str, Any]] = []
     known: dict[str, dict[str, Any]] = {}
     nouns: dict[str, tuple[str, ...]] = {}
@@ -59,26 +59,26 @@ def generated(
     while len(records) < count:
         kind = kinds[families % len(kinds)]
         families += 1
-        target, *rivals = _family(kind, rng)
+        target, *rivals = _draw_family(kind, rng)
         for product in (target, *rivals)[: count - len(records)]:
-            asin = _new_id(rng, known)
-            records.append(_record(product, asin, rng))
+            asin = _draw_id(rng, known)
+            records.append(_write_record(product, asin, rng))
             known[asin] = {"attributes": product.attributes}
             if product is target:
-                known[asin] |= _request(product, rng)
+                known[asin] |= _write_request(product, rng)
             nouns[asin] = (kind.name.split()[-1],)
     rng.shuffle(records)
     return records, known, nouns
 
 
-def _kinds() -> list[_Kind]:
-    found, made = [], table("webshop/departments.toml")
-    for department in made["departments"]:
+def _list_kinds() -> list[_Kind]:
+    kinds, content = [], table("webshop/departments.toml")
+    for department in content["departments"]:
         for shelf in department["shelves"]:
-            options = {department["style"]: made["choices"][department["style"]]}
+            options = {department["style"]: content["choices"][department["style"]]}
             if "size" in shelf:
-                options["size"] = made["choices"][shelf["size"]]
-            found += [
+                options["size"] = content["choices"][shelf["size"]]
+            kinds += [
                 _Kind(
                     name,
                     department["category"],
@@ -88,17 +88,17 @@ def _kinds() -> list[_Kind]:
                 )
                 for name in shelf["kinds"]
             ]
-    return found
+    return kinds
 
 
-def _family(kind: _Kind, rng: Random) -> list[_Product]:
+def _draw_family(kind: _Kind, rng: Random) -> list[_Product]:
     """A requested product, its twin, its expensive rival, and sometimes one of another brand."""
     syllables = _SYLLABLES.split()
     brands = ["".join(rng.sample(syllables, 2)).title() for _ in range(2)]
-    options = {name: _some(values, 2, 4, rng) for name, values in kind.options.items()}
+    options = {name: _draw_some(values, 2, 4, rng) for name, values in kind.options.items()}
     if len(options) > 1:
         options["size"] = options["size"][:3]
-    attributes = _some(kind.attributes, 3, 4, rng)
+    attributes = _draw_some(kind.attributes, 3, 4, rng)
     price = rng.randrange(8, 120) + 0.99
     ends = price + rng.randrange(3, 9) if rng.random() < 1 / 5 else 0.0
     target = _Product(kind, brands[0], attributes, options, price, ends)
@@ -107,18 +107,18 @@ def _family(kind: _Kind, rng: Random) -> list[_Product]:
     dear = target._replace(price=max(price, ends) + _ABOVE + rng.randrange(8), ends=0.0)
     family = [target, twin, dear]
     if rng.random() < 1 / 3:
-        other = _some(kind.attributes, 3, 4, rng)
+        other = _draw_some(kind.attributes, 3, 4, rng)
         family.append(target._replace(brand=brands[1], attributes=other))
     return family
 
 
-def _some(values: Any, fewest: int, most: int, rng: Random) -> list[str]:
+def _draw_some(values: Any, fewest: int, most: int, rng: Random) -> list[str]:
     """A random subset of the values, in their order."""
     chosen = set(rng.sample(list(values), rng.randint(fewest, min(most, len(values)))))
     return [value for value in values if value in chosen]
 
 
-def _record(product: _Product, asin: str, rng: Random) -> dict[str, Any]:
+def _write_record(product: _Product, asin: str, rng: Random) -> dict[str, Any]:
     kind, attributes = product.kind, product.attributes
     low, high = product.price, product.ends
     options = {
@@ -139,15 +139,14 @@ def _record(product: _Product, asin: str, rng: Random) -> dict[str, Any]:
     }
 
 
-def _request(product: _Product, rng: Random) -> dict[str, Any]:
+def _write_request(product: _Product, rng: Random) -> dict[str, Any]:
     """A request for two attributes, including the one that the twin lacks."""
     wanted = [product.attributes[0], rng.choice(product.attributes[1:])]
     asked = rng.choice(_ASKS).format(product.kind.name, " and ".join(wanted))
     return {"instruction": asked, "instruction_attributes": wanted}
 
 
-def _new_id(rng: Random, taken: dict[str, Any]) -> str:
-    while True:
-        asin = "B0" + "".join(rng.choices(_ID, k=8))
-        if asin not in taken:
-            return asin
+def _draw_id(rng: Random, taken: dict[str, Any]) -> str:
+    while (asin := "B0" + "".join(rng.choices(_ID, k=8))) in taken:
+        pass
+    return asin

@@ -1,16 +1,23 @@
-"""Goals: the purchases that are requested, made from a catalogue as in the public WebShop."""
+"""Goals: the purchases that are requested, made as in the public WebShop, and their splits."""
 
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from hashlib import blake2b
 from itertools import product as combinations
 from typing import TYPE_CHECKING
 
+from agent_envs.assets import BadAsset, MissingAsset
+from agent_envs.panels import Panel, nearest, source_of
+from agent_envs.webshop.catalogue import expect, read_json
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
-    from agent_envs.webshop.products import Product
+    from agent_envs.webshop.catalogue import Product
+    from agent_envs.webshop.shop import Shop
 
 KINDS = ("synthetic", "human")
 LIMITS = tuple(10.0 * step for step in range(1, 100))  # dollars
@@ -18,6 +25,18 @@ NO_LIMIT = 1_000_000.0
 _NEXT = 4  # a limit is drawn from so many limits above the price
 _PAIR = 2
 SHUFFLE_SEED = 233
+_TEST, _VAL = 500, 1500  # ends of the paper's test and validation goals
+_EMBEDDED = {"test": range(1), "val": range(1, 2), "train": range(2, 10)}  # tenths of the products
+_RANGES = {
+    "test": slice(0, _TEST),
+    "val": slice(_TEST, _VAL),
+    "train": slice(_VAL, None),
+    "verl_test": slice(0, _TEST),
+    "verl_train": slice(_TEST, None),
+}
+_RAGEN = {f"ragen_{split}": _RANGES[split] for split in ("test", "val", "train")}
+_RAGEN_SEED = 42
+_ETO = ("eto_train", "eto_test")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +52,6 @@ class Goal:
             required.
         price_upper: Price limit in dollars.
         unmet: The requirements that its own product does not satisfy; no split has such a goal.
-        weight: Weight of the goal in the public WebShop's draws.
     """
 
     task_id: str
@@ -42,7 +60,6 @@ class Goal:
     attributes: tuple[str, ...]
     options: tuple[tuple[str, str], ...]
     price_upper: float
-    weight: float = 1.0
     unmet: tuple[str, ...] = ()
 
 
@@ -58,24 +75,22 @@ def make_goals(
 
     `rng` draws the price limits and is the one that drew the prices.
     """
-    of_kind = _synthetic if kind == "synthetic" else _human
+    make = _make_synthetic if kind == "synthetic" else _make_human
     goals = [
         goal
         for place, (one, price) in enumerate(zip(products, prices, strict=True))
-        for goal in of_kind(one, place, price, rng)
+        for goal in make(one, place, price, rng)
     ]
-    if kind == "synthetic":
-        goals = _weighted(goals)
     random.Random(SHUFFLE_SEED).shuffle(goals)
     return goals
 
 
-def _synthetic(one: Product, place: int, price: float, rng: random.Random) -> Iterator[Goal]:
+def _make_synthetic(one: Product, place: int, price: float, rng: random.Random) -> Iterator[Goal]:
     """A goal for each choice of options, all with one price limit."""
     text, attributes = one.instruction
     if not text:
         return
-    limit, clause = _limit(price, rng)
+    limit, clause = _draw_limit(price, rng)
     names = sorted(one.options)
     for number, values in enumerate(combinations(*(one.options[name] for name in names))):
         options = tuple(zip(names, values, strict=True))
@@ -84,17 +99,17 @@ def _synthetic(one: Product, place: int, price: float, rng: random.Random) -> It
         yield Goal(f"{one.asin}-{number}", place, wanted, attributes, options, limit)
 
 
-def _human(one: Product, place: int, price: float, rng: random.Random) -> Iterator[Goal]:
+def _make_human(one: Product, place: int, price: float, rng: random.Random) -> Iterator[Goal]:
     """A goal for each request that asks for an attribute, each with a price limit."""
     for number, request in enumerate(one.requests):
         if request.attributes:
-            limit, clause = _limit(price, rng)
+            limit, clause = _draw_limit(price, rng)
             text = request.text.strip(".") + clause
             options = tuple(("", value) for value in request.options)
             yield Goal(f"{one.asin}-h{number}", place, text, request.attributes, options, limit)
 
 
-def _limit(price: float, rng: random.Random) -> tuple[float, str]:
+def _draw_limit(price: float, rng: random.Random) -> tuple[float, str]:
     """A limit above the price, and its text in the instruction."""
     above = [limit for limit in LIMITS if limit > price][:_NEXT]
     if len(above) < _PAIR:
@@ -103,13 +118,60 @@ def _limit(price: float, rng: random.Random) -> tuple[float, str]:
     return limit, f", and price lower than {limit:.2f} dollars"
 
 
-def _weighted(goals: Sequence[Goal]) -> list[Goal]:
-    """The goals with weights: mean over their attributes of 1 / (goals with the attribute)."""
-    count: dict[str, int] = {}
-    for goal in goals:
-        for attribute in goal.attributes:
-            count[attribute] = count.get(attribute, 0) + 1
-    return [
-        replace(goal, weight=sum(1 / count[a] for a in goal.attributes) / len(goal.attributes))
-        for goal in goals
-    ]
+def open_panel(shop: Shop, split: str) -> Panel:
+    """The goals of a split, in the order of the shop's goals.
+
+    Raises:
+        ValueError: No such split, or no goals in it.
+        MissingAsset: The folder lacks ETO's list.
+    """
+    folder = shop.catalogue.folder
+    names = ("all", *_EMBEDDED) if folder is None else ("all", *_RANGES, *_RAGEN, *_ETO)
+    if split not in names:
+        raise ValueError(f"unknown split {split!r}{nearest(str(split), names)}; known: {names}")
+    goals = list(shop.goals.values())
+    named = _choose_goals(split, goals, folder)
+    chosen = [goal for goal in named if not goal.unmet]
+    if not named:
+        raise ValueError(
+            f"split {split!r} has no goals: there are {len(goals)} goals in all; use split='all'"
+        )
+    if not chosen:
+        raise ValueError(
+            f"all {len(named)} goals of split {split!r} are not satisfied by their own product; "
+            f"mode='upstream' has such goals"
+        )
+    ids = tuple(goal.task_id for goal in chosen)
+    return Panel(split, ids, source_of("webshop", folder) if folder else "embedded")
+
+
+def _choose_goals(split: str, goals: list[Goal], folder: Path | None) -> list[Goal]:
+    if split == "all":
+        return goals
+    if folder is None:
+        return [goal for goal in goals if _find_tenth(goal) in _EMBEDDED[split]]
+    if split in _ETO:
+        return _read_list(folder / f"{split}_indices.json", goals)
+    if split in _RAGEN:
+        order = list(range(len(goals)))
+        random.Random(_RAGEN_SEED).shuffle(order)
+        return [goals[place] for place in order[_RAGEN[split]]]
+    return goals[_RANGES[split]]
+
+
+def _find_tenth(goal: Goal) -> int:
+    """The tenth of all products that the goal's product is in, by a digest of its id."""
+    asin, _, _ = goal.task_id.rpartition("-")
+    return blake2b(asin.encode(), digest_size=4).digest()[0] % 10
+
+
+def _read_list(path: Path, goals: list[Goal]) -> list[Goal]:
+    """The goals at the places in a file, each once: ETO's own list has one twice."""
+    try:
+        places = expect(list, read_json(path), f"{path}: a list of places")
+    except FileNotFoundError:
+        raise MissingAsset(f"no file {path}; put ETO's list of goals there") from None
+    wrong = [p for p in places if type(p) is not int or not 0 <= p < len(goals)]
+    if wrong:
+        raise BadAsset(f"{path}: places in 0..{len(goals) - 1} are needed, got {wrong[0]!r}")
+    return [goals[place] for place in dict.fromkeys(places)]

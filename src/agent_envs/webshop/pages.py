@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from agent_envs.webshop.products import Product
+    from agent_envs.webshop.catalogue import Product
 
 BACK, NEXT, PREVIOUS, BUY = "Back to Search", "Next >", "< Prev", "Buy Now"
 SUB_PAGES = ("Description", "Features", "Reviews", "Attributes")
@@ -42,18 +42,17 @@ class Page(NamedTuple):
     sub: str = ""
     visited: frozenset[int] = frozenset()
 
-    def chosen(self, name: str, value: str) -> Page:
+    def choose(self, name: str, value: str) -> Page:
         """The page with an option chosen or replaced."""
         return self._replace(options=tuple((dict(self.options) | {name: value}).items()))
 
-    def listing(self, number: int) -> Page:
+    def show_results(self, number: int) -> Page:
         """The results page of that number."""
         return Page("results", self.query, number, visited=self.visited)
 
-    def item(self, product: int) -> Page:
+    def open_product(self, product: int) -> Page:
         """The product's own page without chosen options."""
-        visited = self.visited | {product}
-        return Page("item", self.query, self.number, product, visited=visited)
+        return Page("item", self.query, self.number, product, visited=self.visited | {product})
 
 
 class Element(NamedTuple):
@@ -64,114 +63,106 @@ class Element(NamedTuple):
     chosen: bool = False
 
 
-def listed(results: Sequence[int], number: int) -> Sequence[int]:
+def slice_results(results: Sequence[int], number: int) -> Sequence[int]:
     """The products on one page of the results."""
     return results[(number - 1) * PER_PAGE : number * PER_PAGE]
 
 
-def index_elements(instruction: str) -> list[Element]:
+def build_index(instruction: str) -> list[Element]:
     """The search page."""
-    return [*_texts("WebShop", "Instruction: ", instruction), Element("button", "Search")]
+    return [*_make_texts("WebShop", "Instruction: ", instruction), Element("button", "Search")]
 
 
-def head(instruction: str) -> list[Element]:
+def build_head(instruction: str) -> list[Element]:
     """The elements at the top of every page except the first and the last."""
-    return [*_texts("Instruction:", instruction), Element("button", BACK)]
+    return [*_make_texts("Instruction:", instruction), Element("button", BACK)]
 
 
-def results_elements(
+def build_results(
     page: Page, results: Sequence[int], products: Sequence[Product], *, bounded: bool
 ) -> list[Element]:
     """A page of results; if `bounded`, the last page has no next page."""
-    elements = _texts(f"Page {page.number} (Total results: {len(results)})")
+    elements = _make_texts(f"Page {page.number} (Total results: {len(results)})")
     if page.number > 1:
         elements.append(Element("button", PREVIOUS))
     if not bounded or page.number * PER_PAGE < len(results):
         elements.append(Element("button", NEXT))
-    for place in listed(results, page.number):
+    for place in slice_results(results, page.number):
         product = products[place]
         elements.append(Element("product", product.asin, place in page.visited))
-        elements += _texts(product.title, product.price_tag)
+        elements += _make_texts(product.title, product.price_tag)
     return elements
 
 
-def item_elements(page: Page, product: Product, *, attributes: bool, exact: bool) -> list[Element]:
+def build_item(page: Page, product: Product, *, attributes: bool, exact: bool) -> list[Element]:
     """A product's page; `attributes` adds the tab with its attributes.
 
     If marks are not `exact`, a value is marked if the page's address has it in double quotes.
     """
     elements = [Element("button", PREVIOUS)]
-    shown = "" if exact else address(page, "", product)
+    shown = "" if exact else write_address(page, "", product)
     for name, values in product.options.items():
-        elements += _texts(name)
+        elements += _make_texts(name)
         for value in values:
             chosen = (name, value) in page.options if exact else f'"{value}"' in shown
             elements.append(Element("option", value, chosen))
-    elements += _texts(product.title, f"Price: {product.price_tag}", "Rating: N.A.")
+    elements += _make_texts(product.title, f"Price: {product.price_tag}", "Rating: N.A.")
     offered = SUB_PAGES if attributes else SUB_PAGES[:-1]
     return elements + [Element("button", text) for text in (*offered, BUY)]
 
 
-def sub_elements(page: Page, product: Product) -> list[Element]:
+def build_tab(page: Page, product: Product) -> list[Element]:
     """The content of one of the product's tabs."""
-    told: list[str] = []
-    if page.sub == "Description":
-        told = [product.description]
-    elif page.sub == "Features":
-        told = [f" {bullet}" for bullet in product.bullets]
-    elif page.sub == "Attributes":
-        told = [f" {attribute}" for attribute in product.attributes]
-        told += [product.category, product.query, product.product_category]
-    return [Element("button", PREVIOUS), *_texts(*told)]
+    texts = {
+        "Description": [product.description],
+        "Features": [f" {bullet}" for bullet in product.bullets],
+        "Attributes": [
+            *(f" {attribute}" for attribute in product.attributes),
+            *(product.category, product.query, product.product_category),
+        ],
+    }
+    return [Element("button", PREVIOUS), *_make_texts(*texts.get(page.sub, []))]
 
 
-def done_elements(page: Page, product: Product, score: float) -> list[Element]:
+def build_receipt(page: Page, product: Product, score: float) -> list[Element]:
     """The receipt, with everything that the public WebShop prints there."""
-    return _texts(
+    return _make_texts(
         *("Thank you for shopping with us!", "Your code: ", "None"),
         *(" (Paste it in your MTurk interface.)", "Purchased", "asin", product.asin, "options"),
-        *(_json(dict(page.options)), "attrs", "None", "category", "None", "query", "None"),
+        *(_write_json(dict(page.options)), "attrs", "None", "category", "None", "query", "None"),
         *("product category", "None", "Target", "asin", "options", "attrs", "price upper"),
         *("instuction text", "category", "product category", "query", "Goal ", "None", "Reward"),
         *("Your score (min 0.0, max 1.0)", str(score), "Reward Details ", "None"),
     )
 
 
-def clickable(elements: Iterable[Element]) -> list[str]:
+def list_clicks(elements: Sequence[Element]) -> list[str]:
     """The clickable texts in lower case: buttons, then products, then options, each once."""
-    found: dict[str, list[str]] = {"button": [], "product": [], "option": []}
-    for kind, text, _ in elements:
-        if kind in found:
-            found[kind].append(text.lower())
-    return list(dict.fromkeys([*found["button"], *found["product"], *found["option"]]))
+    kinds = ("button", "product", "option")
+    return list(dict.fromkeys(e.text.lower() for kind in kinds for e in elements if e.kind == kind))
 
 
-def as_text(elements: Iterable[Element], *, marked: bool) -> str:
+def write_text(elements: Iterable[Element], *, marked: bool) -> str:
     """All texts, stripped, separated by [SEP]; `marked` marks the chosen options."""
     return SEPARATOR.join(
-        [
-            f"{text.strip()} (chosen)" if marked and chosen and kind == "option" else text.strip()
-            for kind, text, chosen in elements
-        ]
+        f"{text.strip()} (chosen)" if marked and chosen and kind == "option" else text.strip()
+        for kind, text, chosen in elements
     )
 
 
-def as_rich_text(elements: Sequence[Element]) -> str:
+def write_rich_text(elements: Sequence[Element]) -> str:
     """One text per line, with clickable texts marked; the chosen options are listed first."""
-    lines = "".join(f"{_rich(element)}\n" for element in elements)
+    lines = "".join(f"{_write_rich(element)}\n" for element in elements)
     for element in elements:
         if element.kind == "option" and element.chosen:
             lines = f"You have clicked {element.text}.\n{lines}"
     return lines
 
 
-def address(page: Page, session: str, product: Product | None) -> str:
+def write_address(page: Page, session: str, product: Product | None) -> str:
     """The page's address on the public site."""
-    words, asin, options = (
-        page.query.replace(" ", "+"),
-        product and product.asin,
-        dict(page.options),
-    )
+    words, options = page.query.replace(" ", "+"), dict(page.options)
+    asin = product and product.asin
     parts: dict[str, list[object]] = {
         "index": [session],
         "results": ["search_results", session, words, page.number],
@@ -182,7 +173,7 @@ def address(page: Page, session: str, product: Product | None) -> str:
     return "/".join(map(str, [ADDRESS, *parts[page.kind]]))
 
 
-def _json(options: dict[str, str]) -> str:
+def _write_json(options: dict[str, str]) -> str:
     """JSON as the public site's templates write it: sorted, and safe inside HTML."""
     text = json.dumps(options, sort_keys=True)
     for char in "<>&'":
@@ -190,7 +181,7 @@ def _json(options: dict[str, str]) -> str:
     return text
 
 
-def _rich(element: Element) -> str:
+def _write_rich(element: Element) -> str:
     if element.kind == "text":
         return element.text
     word = "clicked button" if element.chosen else "button"
@@ -198,6 +189,6 @@ def _rich(element: Element) -> str:
     return f"{before}[{word}] {element.text} [{word}_]"
 
 
-def _texts(*texts: str) -> list[Element]:
+def _make_texts(*texts: str) -> list[Element]:
     """Text elements, without texts that are empty or whitespace with a line break."""
     return [Element("text", t) for t in texts if t and not (t.isspace() and "\n" in t)]

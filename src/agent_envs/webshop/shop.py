@@ -20,9 +20,8 @@ from agent_envs.webshop.pages import Element, Page
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from agent_envs.webshop.catalogue import Catalogue
+    from agent_envs.webshop.catalogue import Catalogue, Product
     from agent_envs.webshop.goals import Goal
-    from agent_envs.webshop.products import Product
     from agent_envs.webshop.reward import Score
 
 MODES = ("strict", "upstream")
@@ -57,7 +56,7 @@ class Shop:
     def __init__(
         self, catalogue: Catalogue, *, kind: str, strict: bool, price_seed: int, attributes: bool
     ) -> None:
-        self._made_with = (catalogue, kind, strict, price_seed, attributes)
+        self._arguments = (catalogue, kind, strict, price_seed, attributes)
         self.catalogue, self.strict, self.attributes = catalogue, strict, attributes
         if kind == "human":
             require_requests(catalogue)
@@ -67,17 +66,17 @@ class Shop:
             self.prices = [product.highest for product in catalogue.products]
         goals = make_goals(catalogue.products, self.prices, kind, rng)
         if strict:
-            goals = checked(goals, catalogue.products)
+            goals = mark_unmet(goals, catalogue.products)
         self.goals = {goal.task_id: goal for goal in goals}
         self.number = {task_id: str(place) for place, task_id in enumerate(self.goals)}
-        self._options = reward.exact_options if strict else reward.upstream_options
-        self.body = lru_cache(maxsize=PAGES_KEPT)(self._body)
+        self._options = reward.count_exact_options if strict else reward.count_similar_options
+        self.build_body = lru_cache(maxsize=PAGES_KEPT)(self._build_body)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Shop:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return open_shop, self._made_with
+        return open_shop, self._arguments
 
     def parse(self, action: str) -> tuple[str, str]:
         """Name and lower-case argument of an action, ("", "") for any other text.
@@ -102,25 +101,25 @@ class Shop:
             return Page("results", argument, visited=page.visited), ""
         if argument == "search" and (page.kind == "index" or not self.strict):
             return page, "refused" if page.kind == "index" else "unknown"
-        offered = self.body(page).clickable
+        offered = self.build_body(page).clickable
         if self.strict:  # a value may end in a space
             argument = next((text for text in offered if text.strip() == argument), argument)
         if argument not in offered:
             return page, "unknown"
         return self._click(page, session, argument), ""
 
-    def elements(self, page: Page, instruction: str, score: float = 0.0) -> list[Element]:
+    def list_elements(self, page: Page, instruction: str, score: float = 0.0) -> list[Element]:
         """The elements of a page."""
         if page.kind == "index":
-            return pages.index_elements(instruction)
+            return pages.build_index(instruction)
         if page.kind == "done":
-            return pages.done_elements(page, self._product(page), score)
-        return [*pages.head(instruction), *self.body(page).elements]
+            return pages.build_receipt(page, self._product(page), score)
+        return [*pages.build_head(instruction), *self.build_body(page).elements]
 
-    def address(self, page: Page, session: str) -> str:
+    def write_address(self, page: Page, session: str) -> str:
         """The page's address on the public site."""
         product = self._product(page) if page.product >= 0 else None
-        return pages.address(page, session, product)
+        return pages.write_address(page, session, product)
 
     def match(self, goal: Goal, product: int) -> reward.Match:
         """How far a product satisfies a goal, without options."""
@@ -128,33 +127,33 @@ class Shop:
         target, bought = products[goal.product], products[product]
         titles = nouns[goal.product], nouns[product]
         if self.strict:
-            return reward.strict_match(goal, target, bought, titles)
-        return reward.upstream_match(goal, target, bought, titles, self.prices[product])
+            return reward.match_strictly(goal, target, bought, titles)
+        return reward.match_loosely(goal, target, bought, titles, self.prices[product])
 
     def score(self, goal: Goal, match: reward.Match, page: Page) -> Score:
         """The score of buying the page's product with its chosen options."""
-        return reward.score(goal, match, self._options(goal.options, page.options))
+        return reward.score_purchase(goal, match, self._options(goal.options, page.options))
 
     def _product(self, page: Page) -> Product:
         return self.catalogue.products[page.product]
 
-    def _body(self, page: Page) -> Body:
+    def _build_body(self, page: Page) -> Body:
         if page.kind in {"index", "done"}:
             return Body((), ("search",) if page.kind == "index" else ())
         if page.kind == "results":
-            elements = pages.results_elements(
+            elements = pages.build_results(
                 page,
                 self.catalogue.search(page.query),
                 self.catalogue.products,
                 bounded=self.strict,
             )
         elif page.kind == "item":
-            elements = pages.item_elements(
+            elements = pages.build_item(
                 page, self._product(page), attributes=self.attributes, exact=self.strict
             )
         else:
-            elements = pages.sub_elements(page, self._product(page))
-        return Body(tuple(elements), tuple(pages.clickable([*pages.head(""), *elements])))
+            elements = pages.build_tab(page, self._product(page))
+        return Body(tuple(elements), tuple(pages.list_clicks([*pages.build_head(""), *elements])))
 
     def _click(self, page: Page, session: str, text: str) -> Page:
         if text == pages.BACK.lower():
@@ -162,15 +161,15 @@ class Shop:
         if text == pages.BUY.lower():
             return page._replace(kind="done")
         if text in {pages.NEXT.lower(), pages.PREVIOUS.lower()}:
-            return self._turned(page, session, forward=text == pages.NEXT.lower())
+            return self._turn(page, session, forward=text == pages.NEXT.lower())
         if page.kind == "results":
-            return page.item(self.catalogue.place[text])
+            return page.open_product(self.catalogue.place[text])
         sub = next((sub for sub in pages.SUB_PAGES if sub.lower() == text), None)
         if sub:
             return page._replace(kind="sub", sub=sub)
-        return page.chosen(self._owner(page, text), text)
+        return page.choose(self._find_option(page, text), text)
 
-    def _turned(self, page: Page, session: str, *, forward: bool) -> Page:
+    def _turn(self, page: Page, session: str, *, forward: bool) -> Page:
         """The page after or before this one.
 
         The public WebShop determines the kind of a page by searching for names of pages in its
@@ -179,15 +178,15 @@ class Shop:
         kind = page.kind
         if not self.strict:
             names = {"search_results": "results", "item_page": "item", "item_sub_page": "sub"}
-            address = self.address(page, session)
+            address = self.write_address(page, session)
             kind = next(of for name, of in names.items() if name in address)
         if kind == "results":
-            return page.listing(page.number + (1 if forward else -1))
+            return page.show_results(page.number + (1 if forward else -1))
         if kind == "sub":
             return page._replace(kind="item", sub="")
-        return page.listing(page.number)
+        return page.show_results(page.number)
 
-    def _owner(self, page: Page, value: str) -> str:
+    def _find_option(self, page: Page, value: str) -> str:
         """The option that a chosen value belongs to.
 
         If several options have that value, the public WebShop always takes the last. In "strict"
@@ -209,24 +208,19 @@ def open_shop(
     return Shop(catalogue, kind=kind, strict=strict, price_seed=price_seed, attributes=attributes)
 
 
-def checked(goals: Sequence[Goal], products: Sequence[Product]) -> list[Goal]:
+def mark_unmet(goals: Sequence[Goal], products: Sequence[Product]) -> list[Goal]:
     """The goals with their products' names of options, and with the unmet requirements."""
     found = []
-    known: dict[tuple[int, str], bool] = {}
     for goal in goals:
         product = products[goal.product]
-        options, lacking = choices(goal, product)
+        options, lacking = find_choices(goal, product)
         unmet = [f"option {value!r}" for value in lacking]
-        for attribute in goal.attributes:
-            key = goal.product, attribute
-            if key not in known:
-                known[key] = states(product, attribute)
-            unmet += [] if known[key] else [f"attribute {attribute!r}"]
+        unmet += [f"attribute {one!r}" for one in goal.attributes if not states(product, one)]
         found.append(replace(goal, options=options, unmet=tuple(unmet)))
     return found
 
 
-def choices(goal: Goal, product: Product) -> tuple[tuple[tuple[str, str], ...], list[str]]:
+def find_choices(goal: Goal, product: Product) -> tuple[tuple[tuple[str, str], ...], list[str]]:
     """Option and value of each choice that a goal requires, and values that cannot be chosen.
 
     A value cannot be chosen if the product does not offer it, or not together with the others, or
@@ -235,7 +229,7 @@ def choices(goal: Goal, product: Product) -> tuple[tuple[tuple[str, str], ...], 
     chosen: dict[str, str] = {}
     lacking = []
     for name, value in goal.options:
-        found = (name, value) if name else _offered(product, value)
+        found = (name, value) if name else _find_offer(product, value)
         free = found and chosen.get(found[0], found[1]) == found[1]
         if found and free and found[1] and found[1] not in _BUTTONS:
             chosen[found[0]] = found[1]
@@ -244,7 +238,7 @@ def choices(goal: Goal, product: Product) -> tuple[tuple[tuple[str, str], ...], 
     return tuple(chosen.items()), lacking
 
 
-def _offered(product: Product, value: str) -> tuple[str, str] | None:
+def _find_offer(product: Product, value: str) -> tuple[str, str] | None:
     """The option and value of a product for a requested value."""
     wanted = value.replace("/", " | ").lower().split()
     offers = ((name, offer) for name, values in product.options.items() for offer in values)

@@ -1,35 +1,39 @@
-"""The shop as a web site of one episode: pages from `render`, served only to this machine.
+"""The shop as a web site of one episode: HTML pages, and a server for this machine only.
 
-A site keeps the task, the pages that the episode led to and, after the purchase, the receipt. It
-has no accounts, logs, pictures or scripts, and loads nothing from outside the package.
+An address contains the whole state of its page, so that the browser's history and a reload work.
+The agent's text is read from the elements with `data-kind`, in order; the rest is for people. A
+site keeps the task, the pages that the episode led to and, after the purchase, the receipt. It has
+no accounts, logs, scripts or pictures of products, and loads nothing from outside the package.
 """
 
 from __future__ import annotations
 
 import errno
-import os
 import socket
 import threading
-import weakref
+from functools import lru_cache, partial
 from importlib.resources import files
+from itertools import pairwise
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, NamedTuple, Self
-from urllib.parse import parse_qsl, urljoin, urlsplit
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
 
 from agent_envs.assets import require
+from agent_envs.contract import encodable
 from agent_envs.spaces import ACTION_LENGTH
 from agent_envs.webshop.pages import Page
-from agent_envs.webshop.render import html, link, notice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from flask import Flask, Response
     from flask.typing import ResponseReturnValue
+    from jinja2 import Environment, Template
     from werkzeug.exceptions import NotFound
-    from werkzeug.serving import WSGIRequestHandler
 
+    from agent_envs.webshop.catalogue import Product
     from agent_envs.webshop.goals import Goal
+    from agent_envs.webshop.pages import Element
     from agent_envs.webshop.shop import Shop
 
 HOST = "127.0.0.1"
@@ -42,9 +46,156 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-KEPT = 4096  # the latest addresses of an episode that can be opened
+MOST_ADDRESSES = 4096  # the latest addresses of an episode that can be opened
 _POLL = 0.1  # seconds until a server notices a request to stop
 _LAST_PORT = 65_535
+ON_PRODUCT = ("item", "sub", "done")
+_TONES = 6  # colours of the placeholders
+
+
+class Shown(NamedTuple):
+    """A displayed element, with the target of a click and whether it is the purchase."""
+
+    kind: str
+    text: str
+    chosen: bool
+    link: str
+    buys: bool
+
+
+def render_page(
+    shop: Shop,
+    page: Page,
+    goal: Goal,
+    score: float = 0.0,
+    *,
+    link: Callable[[Page], str] | None = None,
+    more: bool = False,
+) -> str:
+    """The page as HTML.
+
+    Args:
+        shop: The shop.
+        page: The page.
+        goal: The shopper's goal.
+        score: The score on the last page.
+        link: Maps each page that this one links to, to its address; None for `write_link`.
+        more: Whether the last page offers another task.
+
+    Raises:
+        ImportError: Jinja is not installed.
+    """
+    session = shop.number[goal.task_id]
+    link = link or partial(write_link, shop)
+    elements = shop.list_elements(page, goal.text, score)
+    shown = [_show_element(shop, page, session, element, link) for element in elements]
+    product = shop.catalogue.products[page.product] if page.kind in ON_PRODUCT else None
+    template, groups = _load_template(page.kind), _group_elements(page.kind, shown)
+    text = template.render(
+        page=page, product=product, goal=goal.text, score=score, more=more, **groups
+    )
+    # An HTML parser converts a bare carriage return to a line feed, and does not accept NUL.
+    return encodable(text).replace("\r", "&#13;").replace("\0", "\ufffd")
+
+
+def render_notice(title: str, text: str, *, back: bool) -> str:
+    """A page outside of any episode, with or without a link back to the running one."""
+    return _load_template("notice").render(title=title, text=text, back=back)
+
+
+def write_link(shop: Shop, page: Page) -> str:
+    """The page's address, relative to the other pages of the episode."""
+    if page.kind == "index":
+        return "./"
+    fields: dict[str, object] = {"query": page.query}
+    if page.number != 1:
+        fields["number"] = page.number
+    if page.product >= 0:
+        fields["product"] = page.product
+    if page.sub:
+        fields["sub"] = page.sub
+    if page.options:
+        fields["options"] = _write_places(shop.catalogue.products[page.product], page.options)
+    if page.visited:
+        fields["visited"] = ".".join(map(str, sorted(page.visited)))
+    return f"{page.kind}?{urlencode(fields)}"
+
+
+def _write_places(product: Product, options: Sequence[tuple[str, str]]) -> str:
+    """The options by place of name and value, such as "0-2.1-0", so that nothing needs quoting."""
+    names = list(product.options)
+    return ".".join(
+        f"{names.index(name)}-{product.options[name].index(value)}" for name, value in options
+    )
+
+
+def _show_element(
+    shop: Shop, page: Page, session: str, element: Element, link: Callable[[Page], str]
+) -> Shown:
+    if element.kind == "text" or page.kind == "index":
+        return Shown(*element, link="", buys=False)
+    target, _ = shop.follow(page, session, "click", element.text.lower())
+    return Shown(*element, link=link(target), buys=target.kind == "done")
+
+
+def _group_elements(kind: str, shown: list[Shown]) -> dict[str, Any]:
+    """The elements of a kind of page in order, grouped for its layout."""
+    if kind == "index":
+        return {"said": shown[:-1], "search": shown[-1]}
+    if kind == "done":
+        return {"thanks": shown[0], "receipt": shown[1:]}
+    first = next(at for at, element in enumerate(shown) if element.kind == "button")
+    head, back, rest = shown[:first], shown[first], shown[first + 1 :]
+    if kind == "results":
+        starts = [at for at, element in enumerate(rest) if element.kind == "product"]
+        ends = [*starts, len(rest)]
+        cards = [rest[start:end] for start, end in pairwise(ends)]
+        return {"head": head, "back": back, "pager": rest[: ends[0]], "cards": cards}
+    previous, *rest = rest
+    if kind == "sub":
+        return {"head": head, "back": back, "previous": previous, "told": rest}
+    last = max((at for at, element in enumerate(rest) if element.kind == "option"), default=-1)
+    tail = rest[last + 1 :]
+    return {
+        "head": head,
+        "back": back,
+        "previous": previous,
+        "choices": _group_options(rest[: last + 1]),
+        "details": [element for element in tail if element.kind == "text"],
+        "tabs": [element for element in tail if element.kind == "button"],
+    }
+
+
+def _group_options(shown: Sequence[Shown]) -> list[tuple[list[Shown], list[Shown]]]:
+    """Options: the elements before the values (mostly one name), and the values."""
+    found: list[tuple[list[Shown], list[Shown]]] = []
+    for element in shown:
+        if not found or (element.kind == "text" and found[-1][1]):
+            found.append(([], []))
+        found[-1][element.kind == "option"].append(element)
+    return found
+
+
+def _load_template(name: str) -> Template:
+    return _load_environment().get_template(f"{name}.html")
+
+
+@lru_cache(maxsize=1)
+def _load_environment() -> Environment:
+    jinja2 = require("jinja2", "webshop")
+    environment: Environment = jinja2.Environment(
+        autoescape=True,
+        loader=jinja2.PackageLoader("agent_envs.webshop"),
+        lstrip_blocks=True,
+        trim_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    # The colour of a placeholder depends on the title alone, so that it reveals nothing hidden.
+    environment.filters["tone"] = lambda title: sum(title.encode(errors="replace")) % _TONES
+    environment.filters["initial"] = lambda title: next(
+        (char.upper() for char in title if char.isalnum()), "·"
+    )
+    return environment
 
 
 class Receipt(NamedTuple):
@@ -59,8 +210,8 @@ class Site:
 
     It listens on 127.0.0.1 and only answers requests for that name or localhost. It only serves
     pages that the episode led to: the search page, the results of a search from it, links of served
-    pages, and pages given to `address`. The first purchase of an episode counts; afterwards all of
-    these addresses lead to the receipt.
+    pages, and pages given to `open_page`. The first purchase of an episode counts; afterwards all
+    of these addresses lead to the receipt.
 
     Args:
         shop: The shop.
@@ -76,31 +227,33 @@ class Site:
     def __init__(
         self, shop: Shop, *, port: int = 0, following: Callable[[], str] | None = None
     ) -> None:
-        app = _app(self, more=following is not None)
-        from werkzeug.serving import make_server
+        app = _make_app(self, more=following is not None)
+        from werkzeug.serving import WSGIRequestHandler, make_server
+
+        class Quiet(WSGIRequestHandler):
+            """Answers one request per connection, closes it, and keeps no log."""
+
+            protocol_version = "HTTP/1.0"
+
+            def log(self, *_: object) -> None:
+                pass
 
         self.shop = shop
         self._following = following
         self._goal: Goal | None = None
         self._receipt: Receipt | None = None
-        self._led: dict[str, Page] = {}
-        self._changing = threading.RLock()
-        self._sold: SimpleQueue[Receipt | None] = SimpleQueue()
-        with _listening(port) as listening:
+        self._pages: dict[str, Page] = {}
+        self._lock = threading.RLock()
+        self._purchases: SimpleQueue[Receipt | None] = SimpleQueue()
+        with _listen(port) as listening:
             self.port = listening.getsockname()[1]
             self._server = make_server(
-                HOST,
-                self.port,
-                app,
-                threaded=True,
-                request_handler=_handler(),
-                fd=listening.fileno(),
+                HOST, self.port, app, threaded=True, request_handler=Quiet, fd=listening.fileno()
             )
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(_POLL,), name="webshop-site", daemon=True
         )
         self._thread.start()
-        _OPEN.add(self)
 
     def __enter__(self) -> Self:
         return self
@@ -110,16 +263,16 @@ class Site:
 
     def start(self, task_id: str) -> str:
         """Begin an episode of a task, return the address of its search page."""
-        with self._changing:
+        with self._lock:
             self._goal, self._receipt = self.shop.goals[task_id], None
-            self._led.clear()
-            return self.address(Page())
+            self._pages.clear()
+            return self.open_page(Page())
 
-    def address(self, page: Page) -> str:
+    def open_page(self, page: Page) -> str:
         """The address of a page in the episode; it can be opened from now on."""
-        return urljoin(f"http://{HOST}:{self.port}/{self.session}/", self._linked(page))
+        return urljoin(f"http://{HOST}:{self.port}/{self.session}/", self._register_link(page))
 
-    def page(self, address: str) -> Page:
+    def find_page(self, address: str) -> Page:
         """The page that an address opens.
 
         Raises:
@@ -127,11 +280,9 @@ class Site:
         """
         parts = urlsplit(address)
         session, _, kind = parts.path[1:].partition("/")
-        if session != self.session:
-            raise ValueError(f"the episode is at /{self.session}/, got {address!r:.200}")
-        page = self._led.get(_place(kind, parts.query))
-        if page is None:
-            raise ValueError(f"nothing in the episode led to {address!r:.200}")
+        page = self._pages.get(_join_target(kind, parts.query))
+        if page is None or session != self.session:
+            raise ValueError(f"nothing in the episode at /{self.session}/ led to {address!r:.200}")
         return page
 
     @property
@@ -141,69 +292,64 @@ class Site:
 
     def wait(self) -> Receipt | None:
         """Wait for the next purchase; None if the shopper stopped or the site was closed."""
-        return self._sold.get()
+        return self._purchases.get()
 
     def close(self) -> None:
         """Stop serving; closing again does nothing."""
-        _OPEN.discard(self)
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
-        self._sold.put(None)
+        self._purchases.put(None)
 
-    def abandon(self) -> None:
-        """Release the port in a forked child; the parent still serves."""
-        self._server.socket.close()
-
-    def home(self) -> ResponseReturnValue:
+    def redirect_home(self) -> ResponseReturnValue:
         """Redirect to the episode."""
         import flask
 
-        if not self.session:
-            flask.abort(404, "No episode is under way: call Site.start first.")
+        self._find_goal(self.session)
         return flask.redirect(f"/{self.session}/")
 
     def show(self, session: str, kind: str = "") -> ResponseReturnValue:
         """The page at an address; after the purchase, a redirect to the receipt."""
         import flask
 
-        goal, receipt = self._goal_of(session), self._receipt
-        where = _place(kind, flask.request.query_string.decode("latin-1"))
-        page = self._led.get(where)
+        goal, receipt = self._find_goal(session), self._receipt
+        where = _join_target(kind, flask.request.query_string.decode("latin-1"))
+        page = self._pages.get(where)
         if page is None and kind == "results":
-            page = self._searched(where)
+            page = self._open_search(where)
         if page is None:
             flask.abort(404, "No page of this task led to this address.")
         if receipt and page != receipt.page:
-            return flask.redirect(self._linked(receipt.page))
+            return flask.redirect(self._register_link(receipt.page))
         if not receipt and page.kind == "done":
             page = page._replace(kind="item")
-        if self._linked(page) != where:
-            return flask.redirect(self._linked(page))
+        if self._register_link(page) != where:
+            return flask.redirect(self._register_link(page))
         more = self._following is not None
         score = receipt.score if receipt else 0.0
-        return html(self.shop, page, goal, score, linked=self._linked, more=more)
+        return render_page(self.shop, page, goal, score, link=self._register_link, more=more)
 
     def buy(self, session: str) -> ResponseReturnValue:
         """Buy the product in the address, if nothing is bought yet; redirect to the receipt."""
         import flask
 
-        with self._changing:
-            goal = self._goal_of(session)
-            page = self._led.get(_place("done", flask.request.query_string.decode("latin-1")))
+        with self._lock:
+            goal = self._find_goal(session)
+            query = flask.request.query_string.decode("latin-1")
+            page = self._pages.get(_join_target("done", query))
             if page is None:
                 flask.abort(404, "No page of this task led to this address.")
             if self._receipt is None:
                 match = self.shop.match(goal, page.product)
                 self._receipt = Receipt(page, self.shop.score(goal, match, page).total)
-                self._sold.put(self._receipt)
-            return flask.redirect(self._linked(self._receipt.page), 303)
+                self._purchases.put(self._receipt)
+            return flask.redirect(self._register_link(self._receipt.page), 303)
 
-    def another(self) -> ResponseReturnValue:
+    def start_another(self) -> ResponseReturnValue:
         """Begin an episode of the next task, if this one is over, and redirect to it."""
         import flask
 
-        with self._changing:
+        with self._lock:
             if self._following is not None and self._receipt is not None:
                 self.start(self._following())
             return flask.redirect("/", 303)
@@ -212,31 +358,30 @@ class Site:
         """Show a last page; `wait` returns None."""
         import flask
 
-        answer = flask.make_response(
-            notice("Stopped", "The shop is closed. You can close this window.", back=False)
-        )
-        answer.call_on_close(lambda: self._sold.put(None))
+        text = "The shop is closed. You can close this window."
+        answer = flask.make_response(render_notice("Stopped", text, back=False))
+        answer.call_on_close(lambda: self._purchases.put(None))
         return answer
 
-    def _goal_of(self, session: str) -> Goal:
+    def _find_goal(self, session: str) -> Goal:
         """The goal of the running episode, which must be that of `session`."""
         import flask
 
         if self._goal is None or session != self.session:
-            flask.abort(404, "This address belongs to another task.")
+            flask.abort(404, "This address belongs to no task, or to another one.")
         return self._goal
 
-    def _linked(self, page: Page) -> str:
+    def _register_link(self, page: Page) -> str:
         """The relative address of a page; it can be opened from now on."""
-        where = link(self.shop, page)
-        with self._changing:
-            self._led.pop(where, None)
-            self._led[where] = page
-            while len(self._led) > KEPT:
-                del self._led[next(iter(self._led))]
+        where = write_link(self.shop, page)
+        with self._lock:
+            self._pages.pop(where, None)
+            self._pages[where] = page
+            while len(self._pages) > MOST_ADDRESSES:
+                del self._pages[next(iter(self._pages))]
         return where
 
-    def _searched(self, where: str) -> Page | None:
+    def _open_search(self, where: str) -> Page | None:
         """The page for the search form: the results, or the search page if there are no words."""
         fields = parse_qsl(urlsplit(where).query, keep_blank_values=True)
         if [name for name, _ in fields] != ["query"]:
@@ -246,31 +391,31 @@ class Site:
         return Page("results", words) if name else Page()
 
 
-def _place(kind: str, query: str) -> str:
-    """The target of an address as written by `link`."""
+def _join_target(kind: str, query: str) -> str:
+    """The target of an address as written by `write_link`."""
     return f"{kind}?{query}" if kind or query else "./"
 
 
-def _app(site: Site, *, more: bool) -> Flask:
+def _make_app(site: Site, *, more: bool) -> Flask:
     """The site's routes."""
     flask = require("flask", "browser")
     app: Flask = flask.Flask(__name__, static_folder=None)
     app.before_request(_refuse_strangers)
-    app.after_request(_protect)
-    app.add_url_rule("/", view_func=site.home)
-    app.add_url_rule(f"/<any({', '.join(map(repr, ASSETS))}):name>", view_func=_asset)
+    app.after_request(_add_headers)
+    app.add_url_rule("/", view_func=site.redirect_home)
+    app.add_url_rule(f"/<any({', '.join(map(repr, ASSETS))}):name>", view_func=_send_asset)
     app.add_url_rule("/<session>/", view_func=site.show)
     app.add_url_rule("/<session>/<kind>", view_func=site.show)
     app.add_url_rule("/<session>/done", view_func=site.buy, methods=["POST"])
     if more:
-        app.add_url_rule("/another", view_func=site.another, methods=["POST"])
+        app.add_url_rule("/another", view_func=site.start_another, methods=["POST"])
         app.add_url_rule("/stop", view_func=site.stop, methods=["POST"])
-    app.register_error_handler(404, _missing)
+    app.register_error_handler(404, _render_missing)
     return app
 
 
-def _missing(error: NotFound) -> ResponseReturnValue:
-    return notice("No such page", str(error.description), back=True), 404
+def _render_missing(error: NotFound) -> ResponseReturnValue:
+    return render_notice("No such page", str(error.description), back=True), 404
 
 
 def _refuse_strangers() -> None:
@@ -281,18 +426,18 @@ def _refuse_strangers() -> None:
         flask.abort(403, f"this site answers to {' and '.join(NAMES)} only")
 
 
-def _protect(answer: Response) -> Response:
+def _add_headers(answer: Response) -> Response:
     for name, value in HEADERS.items():
         answer.headers.setdefault(name, value)
     return answer
 
 
-def _asset(name: str) -> ResponseReturnValue:
+def _send_asset(name: str) -> ResponseReturnValue:
     content = (files("agent_envs.webshop") / "templates" / name).read_bytes()
     return content, {"Content-Type": ASSETS[name], "Cache-Control": "max-age=3600"}
 
 
-def _listening(port: int) -> socket.socket:
+def _listen(port: int) -> socket.socket:
     """A listening socket on a port of this machine."""
     if not 0 <= port <= _LAST_PORT:
         raise ValueError(f"port must be in 0..{_LAST_PORT}, 0 for a free one, got {port}")
@@ -306,29 +451,3 @@ def _listening(port: int) -> socket.socket:
             f"port {port} is in use by another program: stop it, give another port, or "
             "port=0 for a free one",
         ) from error
-
-
-def _handler() -> type[WSGIRequestHandler]:
-    """Answers one request per connection, closes it, and keeps no log."""
-    from werkzeug.serving import WSGIRequestHandler
-
-    class Quiet(WSGIRequestHandler):
-        protocol_version = "HTTP/1.0"
-
-        def log(self, *_: object) -> None:
-            pass
-
-    return Quiet
-
-
-_OPEN: weakref.WeakSet[Site] = weakref.WeakSet()
-
-
-def _leave() -> None:
-    """In a forked child: release the parent's sites, which end with the parent."""
-    for site in _OPEN:
-        site.abandon()
-    _OPEN.clear()
-
-
-os.register_at_fork(after_in_child=_leave)

@@ -5,10 +5,9 @@ that the driver or Chromium leave behind; it ends all of them and removes the fo
 to. If it is killed itself, the kernel kills the driver, Chromium ends without its driver, and the
 next start removes the folder.
 
-`python -I -S warden.py PARENT DRIVER` prints a line of JSON: the port of the driver and the folder,
-or the error. It ends when the process PARENT ends, when its standard input is closed, or on
-SIGTERM. It needs only the standard library. On systems without prctl(2) Chromium ends by itself
-after its driver is killed.
+`python -P warden.py PARENT DRIVER` prints a line of JSON: the port of the driver and the folder, or
+the error. It ends when the process PARENT ends, when its standard input is closed, or on SIGTERM.
+On systems without prctl(2) Chromium ends by itself after its driver is killed.
 """
 
 from __future__ import annotations
@@ -30,12 +29,14 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 PREFIX = "agent-envs-chromium-"
 
-_NAME, _SUBREAPER, _DEATH_SIGNAL = 15, 36, 1  # of prctl(2)
+_SUBREAPER, _DEATH_SIGNAL = 36, 1  # of prctl(2)
 _LOOK = 0.1  # seconds between two checks of the parent
 _WAIT = 0.01  # seconds between two checks during start or end
 _OLD = 60.0  # seconds after which an unlocked folder counts as left behind
@@ -50,11 +51,10 @@ def main() -> None:
     signals: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda number, _: signals.append(number))
-    _prctl(_NAME, b"chromium-warden")
-    _prctl(_SUBREAPER, 1)
+    _call_prctl(_SUBREAPER, 1)
 
-    def wanted(seconds: float) -> bool:
-        """Wait so long for a reason to end; whether to continue."""
+    def may_stay(seconds: float) -> bool:
+        """Wait so long for a reason to end; whether there is none."""
         ended, _, _ = select.select([sys.stdin], [], [], seconds)
         return not ended and not signals and os.getppid() == parent
 
@@ -63,46 +63,55 @@ def main() -> None:
         place = "/tmp"  # noqa: S108 - tempfile's default
     folder = Path(place, f"{PREFIX}{secrets.token_hex(4)}")
     try:
-        _remove_left(folder.parent)
+        _remove_abandoned(folder.parent)
         folder.mkdir(mode=0o700)
     except OSError as error:
-        _tell(error=str(error))
+        _report(error=str(error))
         return
     try:
         held = os.open(folder, os.O_RDONLY)
         fcntl.flock(held, fcntl.LOCK_EX)  # until this process ends
-        _stay(_started(driver, folder), folder, wanted)
+        _watch(_start_driver(driver, folder), folder, may_stay)
     except OSError as error:
-        _tell(error=str(error))
+        _report(error=str(error))
     finally:
         _kill_children()
-        _remove(folder)
+        _remove_folder(folder)
 
 
-def _stay(process: subprocess.Popen[bytes], folder: Path, wanted: Callable[[float], bool]) -> None:
+def _watch(
+    driver: subprocess.Popen[bytes], folder: Path, may_stay: Callable[[float], bool]
+) -> None:
     """Report the driver's port when it has one, and stay while it and its browser run."""
     port = browser = None
-    while wanted(_LOOK if port else _WAIT):
-        if process.poll() is not None:
-            _tell(error=f"chromedriver ended with {process.returncode}: {_logged(folder)}")
+    while may_stay(_LOOK if port else _WAIT):
+        if driver.poll() is not None:
+            _report(error=f"chromedriver ended with {driver.returncode}: {_read_log(folder)}")
             return
         if port is None:
             port = _PORT.search((folder / "log").read_bytes())
             if port:
-                _tell(port=int(port[1]), folder=str(folder))
+                _report(port=int(port[1]), folder=str(folder))
         elif browser is None:
-            browser = next(iter(_children(process.pid)), None)
-        elif not _runs(browser):  # the driver does not notice this
-            _tell(error=f"Chromium ended: {_logged(folder)}")
+            browser = next(iter(psutil.Process(driver.pid).children()), None)
+        elif _has_ended(browser):  # the driver does not notice this
+            _report(error=f"Chromium ended: {_read_log(folder)}")
             return
 
 
-def _started(driver: str, folder: Path) -> subprocess.Popen[bytes]:
+def _has_ended(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
+
+
+def _start_driver(driver: str, folder: Path) -> subprocess.Popen[bytes]:
     """The driver, which only writes to the folder and dies with this process."""
     this = os.getpid()
 
     def die_with_this() -> None:
-        _prctl(_DEATH_SIGNAL, signal.SIGKILL)
+        _call_prctl(_DEATH_SIGNAL, signal.SIGKILL)
         if os.getppid() != this:  # dead already
             os._exit(1)
 
@@ -120,78 +129,44 @@ def _started(driver: str, folder: Path) -> subprocess.Popen[bytes]:
 
 def _kill_children() -> None:
     """Kill all descendants of this process: orphans become its children."""
-    while True:
-        for process in _children(os.getpid()):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
-        try:
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        except ChildProcessError:
-            return
-        time.sleep(_WAIT)
+    while children := psutil.Process().children():
+        for child in children:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                child.kill()
+        psutil.wait_procs(children, timeout=_LOOK)
 
 
-def _children(parent: int) -> list[int]:
-    """Ids of the children of a process."""
-    found = []
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            if _fields(status)[1] == str(parent):
-                found.append(int(status.parent.name))
-    return found
-
-
-def _runs(process: int) -> bool:
-    try:
-        return _fields(Path(f"/proc/{process}/stat"))[0] not in "ZX"
-    except OSError:
-        return False
-
-
-def _fields(status: Path) -> list[str]:
-    """The fields of a process's status after its name: its state, its parent and more."""
-    return status.read_text(errors="replace").rpartition(")")[2].split()
-
-
-def _logged(folder: Path) -> str:
+def _read_log(folder: Path) -> str:
     """The end of the output of driver and browser, without the driver's greeting."""
     text = (folder / "log").read_bytes()
     start = _PORT.search(text)
-    told = text[start.end() if start else 0 :].decode(errors="replace")
-    return " ".join(told.strip(". \n").splitlines())[-800:]
+    said = text[start.end() if start else 0 :].decode(errors="replace")
+    return " ".join(said.strip(". \n").splitlines())[-800:]
 
 
-def _remove_left(place: Path) -> None:
+def _remove_abandoned(place: Path) -> None:
     """Remove folders whose warden was killed: they are not locked."""
     for folder in place.glob(f"{PREFIX}*"):
-        with contextlib.suppress(OSError):  # of another user, or locked
-            _remove_unlocked(folder)
+        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:  # another's, or locked
+            held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            stack.callback(os.close, held)
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if time.time() - os.fstat(held).st_mtime > _OLD:
+                _remove_folder(folder)
 
 
-def _remove_unlocked(folder: Path) -> None:
-    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if time.time() - os.fstat(held).st_mtime > _OLD:
-            _remove(folder)
-    finally:
-        os.close(held)
-
-
-def _remove(folder: Path) -> None:
+def _remove_folder(folder: Path) -> None:
     until = time.monotonic() + _REMOVAL
     while folder.exists() and time.monotonic() < until:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _prctl(option: int, value: bytes | int) -> None:
-    prctl = getattr(ctypes.CDLL(None), "prctl", None)
-    if prctl is not None:
-        prctl(option, value, 0, 0, 0)
+def _call_prctl(option: int, value: int) -> None:
+    if hasattr(library := ctypes.CDLL(None), "prctl"):
+        library.prctl(option, value, 0, 0, 0)
 
 
-def _tell(**what: object) -> None:
+def _report(**what: object) -> None:
     with contextlib.suppress(BrokenPipeError):
         sys.stdout.write(f"{json.dumps(what)}\n")
         sys.stdout.flush()

@@ -1,18 +1,15 @@
 """The command line: all commands, and the options of `agent-envs` itself."""
 
 import os
-from importlib.metadata import PackageNotFoundError, version
+import tomllib
+from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, version
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from agent_envs_adapters.cli import serve
-from agent_envs_lab.cli.compare import compare
-from agent_envs_lab.cli.doctor import doctor
-from agent_envs_lab.cli.truth import truth
 from trainer.cli import retrieval
 from trainer.cli.assets import assets
-from trainer.cli.audit import audit
 from trainer.cli.play import play
 from trainer.cli.recipes import recipes
 from trainer.cli.train import evaluate, report, study, train
@@ -27,15 +24,35 @@ app.command()(train)
 app.command("eval")(evaluate)
 app.command()(study)
 app.command()(report)
-app.command()(compare)
-app.command()(truth)
 app.command()(recipes)
 app.command()(play)
-app.command()(serve)
-app.command()(audit)
-app.command()(doctor)
 app.command()(assets)
 app.add_typer(retrieval.app, name="retrieval")
+
+
+COMMANDS = "agent_envs.commands"
+"""The group of entry points whose objects are commands: functions, or Typer apps of several."""
+
+
+def find_commands() -> list[EntryPoint]:
+    """The commands of other packages of this distribution; in a clone those of pyproject.toml."""
+    project = Path(__file__).parents[3] / "pyproject.toml"
+    text = project.read_text("utf-8") if project.is_file() else ""
+    named = tomllib.loads(text).get("project", {}).get("entry-points", {}).get(COMMANDS)
+    if named is not None:
+        return [EntryPoint(name, value, COMMANDS) for name, value in named.items()]
+    try:
+        return [*distribution("agent-envs").entry_points.select(group=COMMANDS)]
+    except PackageNotFoundError:
+        return []
+
+
+for _point in find_commands():
+    _command = _point.load()
+    if isinstance(_command, typer.Typer):
+        app.add_typer(_command, name=_point.name)
+    else:
+        app.command(_point.name)(_command)
 
 
 def _print_version(given: bool) -> None:

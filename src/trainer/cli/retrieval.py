@@ -8,7 +8,7 @@ import typer
 from trainer.cli.console import console
 
 if TYPE_CHECKING:
-    from agent_envs.retrieval.corpus import Corpus
+    from agent_envs.retrieval.passages import Corpus
 
 app = typer.Typer(help="A retrieval server, and dense indexes.", no_args_is_help=True)
 
@@ -67,7 +67,7 @@ def index(
 def _corpus(data: str) -> "Corpus":
     """The corpus in a file, in a folder or of "auto"."""
     from agent_envs.assets import MissingAsset
-    from agent_envs.retrieval.corpus import Corpus
+    from agent_envs.retrieval.passages import Corpus
     from agent_envs.search_qa.data import open_data
 
     path = Path(data)

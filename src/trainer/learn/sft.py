@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass
 
 from agent_envs.experts import expert as expert_of
 from agent_envs.experts import expert_class
-from agent_envs.imports import told
+from agent_envs.imports import describe_error
 from agent_envs.vector import waits
 from trainer.engine import FORM
 from trainer.options import STRICT, Count, NonNegative, Positive
@@ -91,7 +91,7 @@ def _told(name: str, call: Callable[[], Any]) -> Any:
     except Exception as error:
         if ":" not in name:
             raise
-        raise RecipeError(f"sft.expert={name!r}: {told(error)}") from error
+        raise RecipeError(f"sft.expert={name!r}: {describe_error(error)}") from error
 
 
 def demonstrate(

@@ -10,7 +10,7 @@ import numpy as np
 
 import credit
 import credit.validation
-from agent_envs.imports import named, told
+from agent_envs.imports import describe_error, load_object
 from credit.turns import OPTIONAL
 from trainer.methods.method import Method
 from trainer.play.raised import guarded
@@ -36,7 +36,7 @@ def find_method(name: str) -> Callable[[dict[str, Any], Recipe], Method] | None:
     if ":" not in name:
         return None
     try:
-        found: Any = named(name, option="credit.name")
+        found: Any = load_object(name, option="credit.name")
     except ValueError as error:
         raise RecipeError(str(error)) from error
     return found if isclass(found) and issubclass(found, Method) else None
@@ -55,13 +55,15 @@ def make_estimator(name: str, options: dict[str, Any]) -> credit.Estimator:
             own = "give your own as module:Name"
             credit.validation.check_known("unknown credit method", [name], credit.names(), own)
             return credit.make(name, **options)
-        made = guarded(partial(_own, named(name, option="credit.name"), options))
+        made = guarded(partial(_own, load_object(name, option="credit.name"), options))
     except TypeError as error:
         raise RecipeError(f"credit.options of {name}: {error}") from error
     except ValueError as error:
         raise RecipeError(str(error)) from error
     except Exception as error:
-        raise RecipeError(f"credit.name={name!r} cannot be made: {told(error)}") from error
+        raise RecipeError(
+            f"credit.name={name!r} cannot be made: {describe_error(error)}"
+        ) from error
     if not callable(made):
         raise RecipeError(f"credit.name={name!r} must be, or make, something callable: {_CALLED}")
     return cast("credit.Estimator", made)
@@ -118,7 +120,9 @@ class OwnEstimator:
         try:
             found: Any = guarded(partial(self.call, turns, rng))
         except Exception as error:
-            raise RecipeError(f"credit.name={self.name!r} failed: {told(error)}") from error
+            raise RecipeError(
+                f"credit.name={self.name!r} failed: {describe_error(error)}"
+            ) from error
         expected = f"expected [N] finite floats, one for each of N={len(turns)} turns"
         try:
             plain = credit.validation.as_array("the advantage", found)

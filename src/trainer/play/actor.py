@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from agent_envs.prompt import unmarked, without_goal
+from agent_envs.prompt import escape_marks, leave_out_goal
 from trainer.play import failures
 from trainer.play.episode import (
     TextEpisode,
@@ -196,19 +196,19 @@ class Actor:
             images = [] if what == "observation" else self.played.images
             seen = guarded(partial(self.env.blind, what))  # type: ignore[attr-defined]
             return self._tokens(seen, images)
-        seen, goal = self.played.observation, unmarked(self.played.goal)
+        seen, goal = self.played.observation, escape_marks(self.played.goal)
         steps = self.episode.steps
         past = self.past().ids
         if what == "goal":
             length = len(steps[0].prompt_ids) if steps else len(self.prompt)
             first, images = self.first
-            aimless = self._tokens(without_goal(first, goal), images)
+            aimless = self._tokens(leave_out_goal(first, goal), images)
             return [*aimless, *[*past, *self.prompt][length:]]
         if what == "observation":
             ending = self.policy.chat.after(steps[-1].reply_ids, "...") if steps else []
             return [*past, *ending] or self._tokens(goal, [])
         if what == "both":
-            seen = without_goal(seen, goal)
+            seen = leave_out_goal(seen, goal)
         elif goal not in seen:
             seen = f"{goal}\n\n{seen}"
         return self._tokens(seen, self.played.images)

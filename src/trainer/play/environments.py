@@ -18,7 +18,14 @@ import gymnasium as gym
 from pydantic.dataclasses import dataclass
 
 import agent_envs
-from agent_envs.imports import creator_of, message_of, named, parameters, takes, told
+from agent_envs.imports import (
+    describe_error,
+    find_creator,
+    has_option,
+    list_parameters,
+    load_object,
+    message_of,
+)
 from agent_envs.panels import nearest
 from credit.rewards import InvalidPenalty
 from trainer.options import STRICT, Count, NonNegative, NotAboveZero, Positive
@@ -157,7 +164,7 @@ def _bare(env: Env, split: str, partner: PolicyPartner | None) -> gym.Env[str, s
     registered = env.id.rpartition(":")[2] in gym.registry
     maker = partial(gym.make, env.id, disable_env_checker=True) if registered else creator
     ours = creator.__module__.startswith(f"{agent_envs.__name__}.")
-    lacks = {name for name in common if not takes(creator, name)}
+    lacks = {name for name in common if not has_option(creator, name)}
     while True:
         _check_common(env, split, option, lacks)
         given = options | {name: common[name] for name in common if name not in lacks}
@@ -165,7 +172,7 @@ def _bare(env: Env, split: str, partner: PolicyPartner | None) -> gym.Env[str, s
             made: gym.Env[str, str] = _called(f"env.id={env.id!r}", maker, given, ours=ours)
         except ValueError as error:
             unknown = _unexpected(error.__cause__)
-            if unknown in common.keys() - lacks and unknown not in parameters(creator):
+            if unknown in common.keys() - lacks and unknown not in list_parameters(creator):
                 lacks.add(unknown)
                 continue
             if f"split {split!r}" not in str(error):
@@ -222,7 +229,7 @@ class _Blame(gym.Wrapper[Any, str, Any, str]):
                 raise
             task = getattr(self.unwrapped, "task_id", "")
             kind = RecipeError if isinstance(error, RecipeError) else WrapperError
-            self.error = kind(f"env.wrappers {self.path}, task {task!r}: {told(error)}")
+            self.error = kind(f"env.wrappers {self.path}, task {task!r}: {describe_error(error)}")
             raise self.error from error
 
 
@@ -281,7 +288,7 @@ def form_of(env: gym.Env[str, str]) -> str:
 def _creator(name: str) -> Callable[..., Any]:
     """The function or class that makes the environment of an id or an import string."""
     try:
-        return creator_of(name, option="env.id")
+        return find_creator(name, option="env.id")
     except ValueError as error:
         raise RecipeError(str(error)) from error
 
@@ -289,7 +296,7 @@ def _creator(name: str) -> Callable[..., Any]:
 def _found(path: str, option: str, kind: type) -> Any:
     """The object of an import string, None for ""."""
     try:
-        return named(path, kind, option=option) if path else None
+        return load_object(path, kind, option=option) if path else None
     except ValueError as error:
         raise RecipeError(str(error)) from error
 
@@ -306,7 +313,7 @@ def _called(
     except Exception as error:
         if ours:
             raise
-        said = message_of(error) if isinstance(error, ValueError) else told(error)
+        said = message_of(error) if isinstance(error, ValueError) else describe_error(error)
         raise RecipeError(f"{option}: {said}") from error
 
 
@@ -331,9 +338,9 @@ def _options(
                 f"env.options.{name} is an option of the recipe itself: set env.{name}"
                 + (" or eval.split" if name == "split" else "")
             )
-        if not takes(creator, name):
+        if not has_option(creator, name):
             raise RecipeError(
                 f"{env.id} has no option {name!r} (env.options.{name})"
-                f"{nearest(name, parameters(creator))}"
+                f"{nearest(name, list_parameters(creator))}"
             )
     return dict(options)

@@ -17,8 +17,8 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from pydantic import ValidationError
 
-from agent_envs.prompt import IMAGE, unmarked
-from agent_envs.vector import in_thread, waits
+from agent_envs.prompt import IMAGE, escape_marks
+from agent_envs.vector import call_in_thread, waits
 from credit.rows import TurnRecord, rows_of
 from trainer.model.vision import Picture
 from trainer.options import explained
@@ -81,9 +81,9 @@ def shown(env: gym.Env[str, str], observation: Any, goal: str = "") -> tuple[str
     if isinstance(observation, str):
         images: list[Any] | None = getattr(env, "images", None)  # set by the Prompt wrapper
         if images is None:
-            return unmarked(observation), []
+            return escape_marks(observation), []
         return observation, [Picture.of(image) for image in images]
-    return f"{unmarked(goal)}\n\n{IMAGE}" if goal else IMAGE, [Picture.of(observation)]
+    return f"{escape_marks(goal)}\n\n{IMAGE}" if goal else IMAGE, [Picture.of(observation)]
 
 
 async def called(env: gym.Env[str, str], call: Callable[[], _Made]) -> _Made:
@@ -100,7 +100,7 @@ async def called(env: gym.Env[str, str], call: Callable[[], _Made]) -> _Made:
         except Exception as error:  # noqa: BLE001 - raised below
             return error
 
-    found = await asyncio.wrap_future(in_thread(outcome))
+    found = await asyncio.wrap_future(call_in_thread(outcome))
     if isinstance(found, Exception):
         raise found
     return found

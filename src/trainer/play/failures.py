@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_envs.assets import BadAsset, MissingAsset
 from agent_envs.contract import ContractError, encodable
-from agent_envs.imports import message_of, told
+from agent_envs.imports import describe_error, message_of
 from trainer.play.environments import WrapperError
 from trainer.play.raised import RaisedError, traced
 from trainer.recipes import RecipeError
@@ -101,7 +101,7 @@ def costs_the_run(error: BaseException) -> bool:
 
 def said(error: Exception) -> str:
     """An error of an environment in one line, with what the machine ran out of, if it did."""
-    line = message_of(error) if isinstance(error, RaisedError) else told(error)
+    line = message_of(error) if isinstance(error, RaisedError) else describe_error(error)
     lacked = shortage(error)
     return f"{line}: {lacked}" if lacked else line
 

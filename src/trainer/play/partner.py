@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic.dataclasses import dataclass
 
-from agent_envs.parse import action_in
-from agent_envs.prompt import unmarked
+from agent_envs.prompt import escape_marks
+from agent_envs.replies import read_action
 from agent_envs.sotopia.acts import Act, parse_act
 from agent_envs.sotopia.prompt import TEMPLATE
 from trainer.engine import Decoding, Prompt
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from agent_envs.sotopia.talk import Talk
     from trainer.engine.own import OwnEngine
 
-_TAGS = ("think", "action")
 
 Listening: TypeAlias = "Gather[tuple[gym.Env[str, str], str], None]"
 """Episodes that ask with their environment and reply, and go on once the answer is prepared."""
@@ -94,7 +93,7 @@ class PolicyPartner:
             return []
         chat = self.engine.policy.chat
         prompts = [
-            chat.opening(unmarked(prompt(talk, speaker.side)))
+            chat.opening(escape_marks(prompt(talk, speaker.side)))
             for talk, speaker in zip(talks, speakers, strict=True)
         ]
         batch = self.engine.batch(len(talks), self.decoding)
@@ -140,7 +139,7 @@ def prompt(talk: Talk, side: int) -> str:
 
 def _act(reply: str, talk: Talk, side: int) -> Act:
     try:
-        return parse_act(action_in(reply, _TAGS) or "", talk.scene.game, side)
+        return parse_act(read_action(reply) or "", talk.scene.game, side)
     except ValueError:
         return Act("none")
 

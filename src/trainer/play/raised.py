@@ -12,7 +12,7 @@ import traceback
 from typing import TYPE_CHECKING, TypeVar
 
 from agent_envs.contract import encodable
-from agent_envs.imports import calls_of, told
+from agent_envs.imports import describe_error
 from agent_envs.vector import SPECIAL
 from trainer.run.stopping import interrupted
 
@@ -49,7 +49,7 @@ def guarded(call: Callable[[], _Result]) -> _Result:
         plain = isinstance(error, Exception) and not isinstance(error, SPECIAL)
         if plain or interrupted(error):
             raise
-        raise RaisedError(told(error)) from error
+        raise RaisedError(describe_error(error)) from error
     _end_copy(owner)
     return result
 
@@ -65,7 +65,7 @@ def traced(error: BaseException) -> str:
     try:
         lines = guarded(lambda: traceback.format_exception(error))
     except Exception:  # noqa: BLE001 - of the error's own methods
-        lines = [*traceback.format_tb(calls_of(error)), told(error)]
+        lines = [*traceback.format_tb(error.__traceback__), describe_error(error)]
     text = encodable("".join(lines))
     left = len(text) - _MOST
     if left <= 0:

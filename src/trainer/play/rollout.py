@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from agent_envs.contract import ContractError
-from agent_envs.imports import told
-from agent_envs.parse import action_in
+from agent_envs.imports import describe_error
+from agent_envs.replies import read_action
 from agent_envs.spaces import ACTION_LENGTH
-from agent_envs.vector import at_once, in_thread, waits
+from agent_envs.vector import call_concurrently, call_in_thread, waits
 from trainer.engine import FORM, UNBEGUN, Begun, Prompt, conversation_seeds
 from trainer.engine.own import run
 from trainer.play import failures
@@ -77,7 +77,7 @@ def together(
     envs: Sequence[gym.Env[str, str]], calls: Sequence[Callable[[], _Made]]
 ) -> list[_Made]:
     """Results of one call for each environment; in threads if the environments wait for servers."""
-    return at_once(calls) if any(map(waits, envs)) else [call() for call in calls]
+    return call_concurrently(calls) if any(map(waits, envs)) else [call() for call in calls]
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,7 @@ class Rollouts:
         self._pool[:] = [one for one in self._pool if one is not env]
         if waits(env):
             with suppress(RuntimeError):  # no thread can be started
-                in_thread(close)  # it may hang
+                call_in_thread(close)  # it may hang
         else:
             close()
 
@@ -311,7 +311,7 @@ async def _whole(playing: Coroutine[Any, Any, _Made]) -> _Made:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise
-        raise RaisedError(told(error)) from error
+        raise RaisedError(describe_error(error)) from error
 
 
 @dataclass(frozen=True)
@@ -425,7 +425,7 @@ def _choice_size(chat: Chat, action: str, most: int) -> int:
     """
     reply = FORM.format(thought="", action=action)
     ids = chat.reply(reply)
-    read = action_in(chat.text(ids), _TAGS)
+    read = read_action(chat.text(ids))
     if read != action or len(action) > most:
         if action != action.strip() or not action:
             found = "it has blanks around it" if action.strip() else "it is blank"
@@ -443,7 +443,6 @@ def _choice_size(chat: Chat, action: str, most: int) -> int:
 
 
 _NOTHING = Past([], [])
-_TAGS = ("think", "action")
 _NO_ACTIONS = (
     'info["admissible_actions"] is empty, and sampling.decode="admissible" samples one of them; '
     "list at least one in every state, or set sampling.decode=free"

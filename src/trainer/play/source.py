@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import credit
-from agent_envs.vector import in_thread
+from agent_envs.vector import call_in_thread
 from trainer.build import attempt, derive
 from trainer.play import failures
 from trainer.play import records as recorded
@@ -72,7 +72,7 @@ class Source:
         ahead, self._ahead = self._ahead, None
         played = self._played(step, sampler) if ahead is None else ahead.result()
         if sampling.ahead and step < self.recipe.sft.steps + self.recipe.run.steps:
-            self._ahead = in_thread(partial(self._played, step + 1, sampler))
+            self._ahead = call_in_thread(partial(self._played, step + 1, sampler))
         return played
 
     def settle(self) -> None:

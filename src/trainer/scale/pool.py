@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from agent_envs.assets import require
-from agent_envs.imports import message_of, told
+from agent_envs.imports import describe_error, message_of
 from trainer.engine import EngineError, Sampler
 from trainer.engine.servers import Servers
 from trainer.engine.vllm import VLLMSession
@@ -141,7 +141,8 @@ class Pool:
         except Exception as error:
             lacked = shortage(error) or "look at Ray's logs in /tmp/ray, or set sampling.actors=0"
             raise EngineError(
-                f"sampling.actors={self.actors}: Ray does not start ({told(error)}): {lacked}"
+                f"sampling.actors={self.actors}: Ray does not start ({describe_error(error)}): "
+                f"{lacked}"
             ) from error
 
     def play(self, order: Order, parts: Sequence[Part]) -> list[Episode | Failure]:

@@ -16,7 +16,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from agent_envs.imports import told
+from agent_envs.imports import describe_error
 from trainer.play.environments import form_of, make_env
 from trainer.play.raised import guarded, traced
 
@@ -72,7 +72,7 @@ def _answer(held: Held, call: bytes) -> bytes:
         try:
             return guarded(partial(_pickled, error))
         except Exception:  # noqa: BLE001 - of an error's own methods
-            return pickle.dumps((False, RuntimeError(told(error))))
+            return pickle.dumps((False, RuntimeError(describe_error(error))))
 
 
 def _pickled(error: Exception) -> bytes:

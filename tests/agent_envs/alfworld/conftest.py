@@ -5,44 +5,42 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
-from agent_envs.alfworld.game import Game, parse_game
+from agent_envs.alfworld.game import parse_game
 from agent_envs.alfworld.world import World
 
 sys.path.insert(0, str(Path(__file__).parent))
 from small_kitchen import kitchen_data
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 @pytest.fixture
-def data() -> Callable[..., dict[str, Any]]:
-    """Makes the kitchen's file for a task, with further facts."""
-    return kitchen_data
-
-
-@pytest.fixture
-def kitchen() -> Callable[..., World]:
+def kitchen():
     """Makes a kitchen being played: a task, and further facts of its start."""
 
-    def make(task: str = "pick", also: str = "", **options: Any) -> World:
+    def make(task="pick", also="", **options):
         return World(parse_game(kitchen_data(task, also), f"toy/train/{task}/1", "toy"), **options)
 
     return make
 
 
-@pytest.fixture
-def game(data: Callable[..., dict[str, Any]]) -> Game:
-    """The kitchen's tables."""
-    return parse_game(data(), "toy/train/pick/1", "toy")
+@pytest.fixture(scope="session")
+def generate():
+    """Makes a world of a generated game."""
+
+    from tools.alfworld.generate import generate_game
+
+    def make(seed, task, size=0.3, **options):
+        data = generate_game(np.random.default_rng(seed), size=size, task_type=task)
+        return World(parse_game(data, f"embedded/train/{task}/trial", "generated"), **options)
+
+    return make
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """A folder of five public games: three in train, one of them not for text, and two others."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("ALFWORLD_DATA", raising=False)

@@ -15,14 +15,18 @@ import pytest
 
 import agent_envs  # noqa: F401  registers the id
 from agent_envs.alfworld.data import open_library
-from agent_envs.alfworld.genuine import genuine_engine
-from agent_envs.alfworld.milestones import Milestones
+from agent_envs.alfworld.env import measure_milestones
+from agent_envs.alfworld.genuine import load_genuine_engine
 from agent_envs.alfworld.world import World
 
 installed = all(importlib.util.find_spec(name) for name in ("textworld", "alfworld"))
-genuine = pytest.mark.genuine
 needed = pytest.mark.skipif(not installed, reason="needs the extra [alfworld]; see .ci/genuine")
-quiet = pytest.mark.filterwarnings("ignore")  # the packages' own
+
+
+def genuine(test):
+    """Marks a test that plays the genuine engine, whose packages warn."""
+    return pytest.mark.genuine(needed(pytest.mark.filterwarnings("ignore")(test)))
+
 
 FORMS = [
     "take {o} from {r}",
@@ -56,8 +60,7 @@ def command(world: World, rng: np.random.Generator) -> str:
 def differences(library, task_id: str, seed: int, turns: int) -> list[str]:
     """What the engines do not agree on in one game of random commands among the solution's."""
     rng = np.random.default_rng(seed)
-    native, other = World(library.load(task_id)), genuine_engine()(library, task_id, "0.4")
-    shares = Milestones(), Milestones()
+    native, other = World(library.load(task_id)), load_genuine_engine()(library, task_id, "0.4")
     solution = list(native.game.walkthrough)
     last, said = "", (native.intro, other.intro)
     for _ in range(turns):
@@ -68,7 +71,7 @@ def differences(library, task_id: str, seed: int, turns: int) -> list[str]:
             "accepted": (native.accepted, other.accepted),
             "facts": (native.facts(), other.facts()),
             "anchor": (native.anchor(), other.anchor()),
-            "progress": (shares[0](native), shares[1](other)),
+            "progress": (measure_milestones(native), measure_milestones(other)),
         }
         wrong = [
             f"{task_id} {last!r} {what}: {a!r} {b!r}" for what, (a, b) in pairs.items() if a != b
@@ -82,8 +85,6 @@ def differences(library, task_id: str, seed: int, turns: int) -> list[str]:
 
 
 @genuine
-@needed
-@quiet
 @pytest.mark.parametrize("task", range(0, 120, 30))
 def test_embedded_games_play_the_same_on_both_engines(task):
     library = open_library("embedded", "valid_unseen")
@@ -91,8 +92,6 @@ def test_embedded_games_play_the_same_on_both_engines(task):
 
 
 @genuine
-@needed
-@quiet
 @pytest.mark.parametrize("task", range(0, 140, 24))
 def test_public_games_play_the_same_on_both_engines(alfworld_data, task):
     library = open_library(alfworld_data, "valid_seen")
@@ -100,8 +99,6 @@ def test_public_games_play_the_same_on_both_engines(alfworld_data, task):
 
 
 @genuine
-@needed
-@quiet
 def test_the_environment_on_the_genuine_engine_wins_an_embedded_game():
     argv, folder = list(sys.argv), os.environ.get("ALFWORLD_DATA")
     make = {"data": "embedded", "split": "valid_seen", "progress": "distance", "walkthrough": True}

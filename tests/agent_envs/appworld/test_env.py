@@ -72,7 +72,7 @@ def replies(env):
 )
 def test_the_contract(options):
     env = gym.make("AppWorld-v0", **options)
-    check_agent_env(env, oracle=Explorer, processes=not options)
+    check_agent_env(env, oracle=Explorer)
 
 
 @pytest.mark.long

@@ -6,9 +6,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from agent_envs.bifurcation.env import BACK, LEAVE, ON
+from agent_envs.bifurcation.env import BACK, KINDS, LEAVE, ON, draw_task
 from agent_envs.bifurcation.exact import turn_values
-from agent_envs.bifurcation.tasks import KINDS, task_of
 
 
 def uniform(_, info):
@@ -16,26 +15,26 @@ def uniform(_, info):
     return dict.fromkeys(ways, 1 / len(ways))
 
 
-def setting(kind, number=0, **options):
+def make(kind, number=0, **options):
     """The environment, the task's name and task."""
     name = f"{kind}-{number:02}"
-    return gym.make("Bifurcation-v0", split="all", **options), name, task_of(name)
+    return gym.make("Bifurcation-v0", split="all", **options), name, draw_task(name)
 
 
-def doors(task, at_bell):
+def choose_doors(task, at_bell):
     return [at_bell if room == task.bell else d[0] for room, d in enumerate(task.doors)]
 
 
-def wrong(task):
+def find_wrong(task):
     return next(door for door in task.doors[task.bell] if door != task.right)
 
 
 @pytest.mark.parametrize("kind", ["decisive", "delayed", "distractors", "irreversible"])
 def test_one_turn_decides(kind):  # one of three doors: V = 1/3 before, then 1 or 0
-    env, name, task = setting(kind)
-    for door, after in ((task.right, 1.0), (wrong(task), 0.0)):
+    env, name, task = make(kind)
+    for door, after in ((task.right, 1.0), (find_wrong(task), 0.0)):
         ends = kind in {"decisive", "distractors"} and not after
-        actions = doors(task, door)[: task.bell + 1 if ends else None]
+        actions = choose_doors(task, door)[: task.bell + 1 if ends else None]
         for room, turn in enumerate(turn_values(env, name, uniform, actions)):
             assert turn.value == pytest.approx(1 / 3 if room <= task.bell else after)
             assert turn.advantage == pytest.approx(after - 1 / 3 if room == task.bell else 0)
@@ -44,9 +43,9 @@ def test_one_turn_decides(kind):  # one of three doors: V = 1/3 before, then 1 o
 def test_leaving_early():
     # after the right door everything succeeds, after a wrong one nothing: V(bell) = 1/4, since
     # leaving fails, and each room before it is left with probability 1/4
-    env, name, task = setting("early")
+    env, name, task = make("early")
     before = [0.25 * 0.75 ** (task.bell - room) for room in range(task.bell + 1)]
-    found = turn_values(env, name, uniform, doors(task, task.right))
+    found = turn_values(env, name, uniform, choose_doors(task, task.right))
     assert [turn.value for turn in found[: task.bell + 1]] == pytest.approx(before)
     assert found[task.bell].advantage == pytest.approx(0.75)
     (left,) = turn_values(env, name, uniform, [LEAVE])
@@ -55,8 +54,8 @@ def test_leaving_early():
 
 def test_a_mistake_that_can_be_taken_back():
     # without a limit V = 1/3 + 2/3 (1/2 V + 1/2 0), so V = 1/2; "back" gains 1/4 over V(aside)
-    env, name, task = setting("reversible", max_turns=60)
-    actions = [*doors(task, wrong(task))[: task.bell + 1], BACK]
+    env, name, task = make("reversible", max_turns=60)
+    actions = [*choose_doors(task, find_wrong(task))[: task.bell + 1], BACK]
     *_, fall, back = turn_values(env, name, uniform, actions)
     assert (fall.value, fall.advantage) == pytest.approx((1 / 2, 1 / 4 - 1 / 2))
     assert (back.value, back.action_value) == pytest.approx((1 / 4, 1 / 2))
@@ -66,10 +65,10 @@ def test_a_mistake_that_can_be_taken_back():
 
 def test_the_turn_limit_counts():
     # one turn more than the rooms: going back takes two, so that only the first try counts
-    rooms = len(setting("reversible")[2].doors)
-    env, name, task = setting("reversible", max_turns=rooms + 1)
+    rooms = len(make("reversible")[2].doors)
+    env, name, task = make("reversible", max_turns=rooms + 1)
     *_, fall, back = turn_values(
-        env, name, uniform, [*doors(task, wrong(task))[: task.bell + 1], BACK]
+        env, name, uniform, [*choose_doors(task, find_wrong(task))[: task.bell + 1], BACK]
     )
     assert fall.value == pytest.approx(1 / 3)
     assert (back.value, back.advantage) == (0, 0)
@@ -78,7 +77,7 @@ def test_the_turn_limit_counts():
 def test_a_policy_of_its_own_and_invalid_actions():
     # a policy that says something else half of the time, and knows the door: it needs four right
     # turns in twelve; V is the chance of that
-    env, name, task = setting("decisive", max_turns=12)
+    env, name, task = make("decisive", max_turns=12)
 
     def knowing(observation, info):
         right = task.right if "bell" in observation else info["admissible_actions"][0]
@@ -86,14 +85,14 @@ def test_a_policy_of_its_own_and_invalid_actions():
 
     rooms = len(task.doors)
     short = sum(np.prod([(12 - i) / (i + 1) for i in range(right)]) for right in range(rooms))
-    found = turn_values(env, name, knowing, ["dance", *doors(task, task.right)])
+    found = turn_values(env, name, knowing, ["dance", *choose_doors(task, task.right)])
     assert found[0].value == pytest.approx(1 - short / 2**12)
     assert found[0].advantage < 0
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_advantages_sum_to_the_return_less_the_first_value(kind):
-    env, name, _ = setting(kind, 3)
+    env, name, _ = make(kind, 3)
     rng = np.random.default_rng(0)
     for _ in range(5):
         _, info = env.reset(options={"task_id": name})
@@ -107,26 +106,12 @@ def test_advantages_sum_to_the_return_less_the_first_value(kind):
         assert sum(turn.advantage for turn in found) == pytest.approx(total - found[0].value)
 
 
-def test_another_environment():
-    # 2 and 10 of a king: the first two symbols "10" and "+" of six listed, then "2", then "="
-    env = gym.make("EZPoints-v0", split="all", max_turns=4)
-    name = next(one for one in env.panel.task_ids if one.endswith("-KS-2H"))
-    listed = {"10": 1.0}, {"+": 0.5, "*": 0.5}, {"2": 1.0}, {"=": 1.0}
-    found = turn_values(env, name, lambda _, info: listed[info["turn"]], ["10", "+", "2", "="])
-    assert [turn.value for turn in found] == [0.5, 0.5, 1.0, 1.0]
-
-
-def test_the_environment_is_left_as_it_was():
-    env, name, task = setting("decisive")
+def test_the_environment_is_unchanged_and_mistakes_are_refused():
+    env, name, task = make("decisive")
     env.reset(options={"task_id": name})
     before = list(env.unwrapped.transcript)
-    turn_values(env, name, uniform, doors(task, task.right))
-    assert env.unwrapped.transcript == before
-
-
-def test_refusals():
-    env, name, task = setting("decisive")
     with pytest.raises(ValueError, match=r"the episode ends after \d actions, got \d"):
-        turn_values(env, name, uniform, [*doors(task, task.right), "red"])
+        turn_values(env, name, uniform, [*choose_doors(task, task.right), "red"])
     with pytest.raises(ValueError, match="must be at least 0 and sum to 1"):
         turn_values(env, name, lambda *_: {"red": 0.5}, ["red"])
+    assert env.unwrapped.transcript == before

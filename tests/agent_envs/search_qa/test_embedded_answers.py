@@ -11,14 +11,14 @@ import pytest
 from agent_envs.search_qa.accepted import Accepted
 from agent_envs.search_qa.answers import METRICS
 from agent_envs.search_qa.data import open_data
-from agent_envs.search_qa.forms import forms
+from agent_envs.search_qa.forms import read_forms
 from tools.encyclopaedia.wordings import ASKS
 
 pytestmark = pytest.mark.slow
 
 YEARS = {"born", "died", "year", "isotope year", "euro year"}
 NEGATED = ("not {}", "no {}", "never {}", "It is not {}", "{}, not", "other than {}", "non-{}")
-BOTH = (
+BOTH = [
     "{1}",
     "{} or {}",
     "{1} or {0}",
@@ -28,7 +28,7 @@ BOTH = (
     "{}/{}",
     "{} ({})",
     "{}; {}",
-)
+]
 UNITS = ("K", "°F", "‰", "BC", "km", "kg", "weeks", "ppm", "million", "neutrons", "$", "°N")
 KINDS = [
     (relation, re.compile(".+".join(map(re.escape, wording.split("{x}")))))
@@ -55,67 +55,49 @@ def kinds(request):
     return {kind: questions[:: request.param] for kind, questions in found.items()}
 
 
-def judged(kinds, answers, every=1):
-    """The questions and answers that pay something."""
+def _name_others(kind, question):
+    """Another person of the same last name."""
+    if kind != "discoverer":
+        return []
+    last = question.answers[0].split()[-1]
+    known = {read_forms(name).spaced[0] for name in question.answers}
+    names = [name for name in ("Ernest", "Zoe", "Quentin", "F.") if name[0].lower() not in known]
+    ways = ("{} {}", "{1}, {0}", "{1} ({0})", "{0} and {1}")
+    return [way.format(name, last) for name in names for way in ways]
+
+
+def _change_units(question):
+    numbers = [gold for gold in question.answers if re.match(r"[-+]?\d|minus ", gold)]
+    return [f"{gold}{way}" for gold in numbers for unit in UNITS for way in (unit, f" {unit}")]
+
+
+WRONG = {
+    "lists": lambda _, q, common, other: [s.join(common) for s in (" ", ", ", " or ", "/")],
+    "negations": lambda _, q, common, other: [way.format(q.answers[0]) for way in NEGATED],
+    "two answers": lambda _, q, common, other: [
+        way.format(gold, other) for gold in q.answers[:2] for way in BOTH
+    ],
+    "another unit": lambda _, q, common, other: _change_units(q),
+    "another person": lambda kind, q, common, other: _name_others(kind, q),
+}
+
+
+@pytest.mark.parametrize("ways", WRONG)
+def test_wrong_answers_pay_nothing(kinds, ways):
     rng, paid = np.random.default_rng(0), []
     for kind, questions in kinds.items():
         counts = Counter(question.answers[0] for question in questions)
         names, common = [*counts], [name for name, _ in counts.most_common(5)]
-        for question in questions[::every]:
+        for question in questions[:: 2 if ways == "two answers" else 1]:
             accepted = Accepted(question.answers, question.text, question.bridges)
-            other = next(
-                names[i] for i in rng.permutation(len(names)) if not accepted.right(names[i])
-            )
+            order = (names[i] for i in rng.permutation(len(names)))
+            other = next(name for name in order if not accepted.is_right(name))
             paid += [
                 (question.id, question.answers[0], answer)
-                for answer in answers(kind, question, common, other)
-                if any(accepted.paid(reward, answer) for reward in METRICS)
+                for answer in WRONG[ways](kind, question, common, other)
+                if any(accepted.score(reward, answer) for reward in METRICS)
             ]
-    return paid
-
-
-def test_lists_pay_nothing(kinds):
-    def answers(kind, question, common, other):
-        return [between.join(common) for between in (" ", ", ", " or ", "/")]
-
-    assert judged(kinds, answers) == []
-
-
-def test_negations_pay_nothing(kinds):
-    def answers(kind, question, common, other):
-        return [way.format(question.answers[0]) for way in NEGATED]
-
-    assert judged(kinds, answers) == []
-
-
-def test_an_answer_and_another_pay_nothing(kinds):
-    def answers(kind, question, common, other):
-        return [way.format(gold, other) for gold in question.answers[:2] for way in BOTH]
-
-    assert judged(kinds, answers, every=2) == []
-
-
-def test_another_unit_pays_nothing(kinds):
-    def answers(kind, question, common, other):
-        numbers = [gold for gold in question.answers if re.match(r"[-+]?\d|minus ", gold)]
-        return [f"{gold}{way}" for gold in numbers for unit in UNITS for way in (unit, f" {unit}")]
-
-    assert judged(kinds, answers) == []
-
-
-def test_another_person_of_the_name_is_paid_nothing(kinds):
-    def answers(kind, question, common, other):
-        if kind != "discoverer":
-            return []
-        last = question.answers[0].split()[-1]
-        known = {forms(name).spaced[0] for name in question.answers}
-        names = [
-            name for name in ("Ernest", "Zoe", "Quentin", "F.") if name[0].lower() not in known
-        ]
-        ways = ("{} {}", "{1}, {0}", "{1} ({0})", "{0} and {1}")
-        return [way.format(name, last) for name in names for way in ways]
-
-    assert judged(kinds, answers) == []
+    assert paid == []
 
 
 def test_accepted_answers_pay(kinds):
@@ -124,7 +106,7 @@ def test_accepted_answers_pay(kinds):
             accepted = Accepted(question.answers, question.text, question.bridges)
             for gold in question.answers:
                 for answer in (gold, f"{gold}.", f'"{gold}"', f"**{gold}**", f" {gold} "):
-                    paid = [accepted.paid(reward, answer) for reward in METRICS]
+                    paid = [accepted.score(reward, answer) for reward in METRICS]
                     assert paid == [1, 1, 1], (question, answer)
 
 
@@ -137,7 +119,7 @@ def test_an_accepted_answer_at_the_end_of_a_sentence_pays(kinds):
             if not accepted.choice:
                 gold = question.answers[0]
                 paid += [
-                    accepted.paid("sub_em", f"{way} {gold}.")
+                    accepted.score("sub_em", f"{way} {gold}.")
                     for way in ("The answer is", "Answer:")
                 ]
     assert np.mean(paid) > 0.99
@@ -151,6 +133,6 @@ def test_the_last_passage_shows_the_answer_and_no_other_does(kinds):
             accepted = Accepted(question.answers, question.text, question.bridges)
             silent += accepted.silent and not accepted.choice
             *before, last = question.gold
-            assert not accepted.shown(texts[gold] for gold in before)
-            assert accepted.silent or accepted.shown([texts[last]])
+            assert not accepted.is_shown_in(texts[gold] for gold in before)
+            assert accepted.silent or accepted.is_shown_in([texts[last]])
     assert 0 < silent < 150  # two-letter codes in small letters, which may be any word

@@ -2,54 +2,74 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from planned import planned
 
-from agent_envs.retrieval.combine import Scripted
-from agent_envs.retrieval.passages import Passage
+from agent_envs.retrieval.factory import Scripted
 from agent_envs.search_qa.env import SearchQA
 from agent_envs.search_qa.experts import Oracle
 from agent_envs.search_qa.wiki import WikiSearch
 
+CHAD, CAPITAL, ANSWER = "Chad", "N'Djamena", "<answer>N'Djamena</answer>"
+
 
 def tool(name, **arguments):
-    ((parameter, value),) = arguments.items()
-    return f'<tool>{{"name": "{name}", "args": {{"{parameter}": "{value}"}}}}</tool>'
+    return f"<tool>{json.dumps({'name': name, 'args': arguments})}</tool>"
 
 
-@pytest.mark.parametrize("strict", [False, True])
-@pytest.mark.parametrize("protocol", ["search_r1", "verl_agent"])
-def test_it_searches_for_each_gold_passage_and_answers(folder, protocol, strict):
-    env = SearchQA(data=folder, split="all", protocol=protocol, strict_compat=strict)
+def search(*queries):
+    return [f"<search>{query}</search>" for query in queries]
+
+
+WAYS = [
+    (SearchQA, {"protocol": protocol, "strict_compat": strict}, [*search(CHAD, CAPITAL), ANSWER])
+    for protocol in ("search_r1", "verl_agent")
+    for strict in (False, True)
+]
+WAYS += [
+    (WikiSearch, {"strict_compat": strict}, [tool("wiki_search", query=CHAD), ANSWER])
+    for strict in (False, True)
+]
+PAGES = [
+    call
+    for title, page in ((CHAD, "p1"), (CAPITAL, "p2"))
+    for call in (
+        tool("search_pages", query=title),
+        tool("view_sections", page_id=page),
+        tool("read_section", section_id=f"{page}:full"),
+    )
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "actions"),
+    [*WAYS, (WikiSearch, {"protocol": "wiki_pages"}, [*PAGES, ANSWER])],
+)
+def test_it_searches_for_each_gold_passage_and_answers(make_env, kind, options, actions):
+    env = make_env(kind, retriever="bm25", **options)
     env.reset(options={"task_id": "chad"})
-    actions = planned(env, Oracle)
-    assert actions == [
-        "<search>Chad</search>",
-        "<search>N'Djamena</search>",
-        "<answer>N'Djamena</answer>",
-    ]
+    assert planned(env, Oracle) == actions
     assert env.turn == 0  # nothing was done
-    *_, found, answered = [env.step(f"<think>t</think>{action}") for action in actions]
-    assert found[4]["progress"] == 1
+    *_, found, answered = [env.step(action) for action in actions]
+    assert found[4]["progress"] == 1 or len(actions) == 2  # the one call may find Lake Chad
     assert answered[1] == 1
     assert answered[4]["success"]
 
 
-def test_without_gold_passages_it_searches_for_the_question(folder):
-    env = SearchQA(data=folder, split="all")
-    env.reset(options={"task_id": "france"})
-    assert planned(env, Oracle) == [
-        "<search>Which city is France's capital?</search>",
-        "<answer>Paris</answer>",
-    ]
-
-
-def test_it_goes_on_from_where_it_is(folder):
-    env = SearchQA(data=folder, split="all")
+def test_it_goes_on_from_where_it_is(make_env):
+    env = make_env(SearchQA, retriever="bm25")
     env.reset(options={"task_id": "chad"})
     env.step("<search>Chari</search>")
     env.step("hm")
-    assert planned(env, Oracle) == ["<search>Chad</search>", "<answer>N'Djamena</answer>"]
+    assert planned(env, Oracle) == [*search(CHAD), ANSWER]
+    env.reset(options={"task_id": "france"})  # without gold passages: the question
+    question = "Which city is France's capital?"
+    assert planned(env, Oracle) == [*search(question), "<answer>Paris</answer>"]
+    assert Oracle(env).think() == f"I should look for {question}."
+    env.step(Oracle(env).act())
+    assert Oracle(env).think() == "That is Paris."
 
 
 @pytest.mark.parametrize(
@@ -64,73 +84,25 @@ def test_it_goes_on_from_where_it_is(folder):
         ({"strict_compat": True}, 4),
     ],
 )
-def test_it_answers_in_time_though_it_finds_nothing(folder, options, searches):
-    env = SearchQA(data=folder, split="all", retriever=Scripted({}), **options)
+def test_it_answers_in_time_though_it_finds_nothing(make_env, options, searches):
+    env = make_env(SearchQA, retriever=Scripted({}), **options)
     env.reset(options={"task_id": "chad"})
-    actions = planned(env, Oracle)
-    assert actions[-1] == "<answer>N'Djamena</answer>"
-    assert len(set(actions)) == len(actions) == searches + 1  # each search is another
     beginning = "Chad Chad is a country in Africa. Its capital is N'Djamena."
-    others = ["Chad", beginning, "N'Djamena", "N'Djamena N'Djamena is a city on the Chari."]
-    assert actions[:-1] == [f"<search>{query}</search>" for query in others[:searches]]
+    others = [CHAD, beginning, CAPITAL, "N'Djamena N'Djamena is a city on the Chari."]
+    actions = planned(env, Oracle)
+    assert actions == [*search(*others[:searches]), ANSWER]
     assert [env.step(action) for action in actions][-1][4]["success"]
 
 
-def test_a_gold_passage_that_is_not_in_the_corpus(folder_of):
-    question = {"id": "q", "question": "Q", "answers": ["A"], "gold": ["nowhere"]}
-    env = SearchQA(data=folder_of([question]), split="all")
-    env.reset()
-    assert planned(env, Oracle) == ["<answer>A</answer>"]
-
-
-@pytest.mark.parametrize("passage", [Passage("é", "", "Q"), Passage("é", " Q ", ""), ("é", "", "")])
-def test_passages_without_title_or_text(folder_of, passage):
+@pytest.mark.parametrize(
+    "passage", [("é", "", "Q"), ("é", " Q ", ""), ("é", "", ""), ("e", "", "")]
+)
+@pytest.mark.parametrize("kind", [SearchQA, WikiSearch])
+def test_passages_without_title_text_or_place(folder_of, kind, passage):
     question = {"id": "q", "question": "Q", "answers": ["A"], "gold": ["é"]}
-    folder = folder_of([question], [Passage(*passage)._asdict()])
-    for protocol in ("search_r1", "mt_grpo"):
-        env = (SearchQA if protocol == "search_r1" else WikiSearch)(data=folder, split="all")
-        env.reset()
-        actions = planned(env, Oracle)
-        assert actions[-1] == "<answer>A</answer>"
-        assert len(set(actions)) == len(actions) <= 2
-
-
-@pytest.mark.parametrize("strict", [False, True])
-def test_with_one_call(folder, strict):
-    env = WikiSearch(data=folder, split="all", strict_compat=strict, reward="merged")
-    env.reset(options={"task_id": "chad"})
+    record = dict(zip(("id", "title", "text"), (*passage, "", ""), strict=False))
+    env = kind(data=folder_of([question], [record]), split="all")
+    env.reset()
     actions = planned(env, Oracle)
-    assert actions == [tool("wiki_search", query="Chad"), "<answer>N'Djamena</answer>"]
-    *_, (_, reward, _, _, info) = [env.step(f"<reasoning>r</reasoning>{a}") for a in actions]
-    assert reward == pytest.approx(2.6 if info["gold_hits"] else 2.1 if strict else 1.9)
-    assert info["success"]
-
-
-def test_with_pages(folder):
-    env = WikiSearch(data=folder, split="all", protocol="wiki_pages")
-    env.reset(options={"task_id": "chad"})
-    actions = planned(env, Oracle)
-    assert actions == [
-        tool("search_pages", query="Chad"),
-        tool("view_sections", page_id="p1"),
-        tool("read_section", section_id="p1:full"),
-        tool("search_pages", query="N'Djamena"),
-        tool("view_sections", page_id="p2"),
-        tool("read_section", section_id="p2:full"),
-        "<answer>N'Djamena</answer>",
-    ]
-    *_, read, answered = [env.step(action) for action in actions]
-    assert read[4]["progress"] == 1
-    assert answered[4]["success"]
-
-
-def test_it_says_why(folder):
-    env = SearchQA(data=folder, split="all")
-    env.reset(options={"task_id": "france"})
-    expert = Oracle(env)
-    assert (expert.act(), expert.think()) == (
-        "<search>Which city is France's capital?</search>",
-        "I should look for Which city is France's capital?.",
-    )
-    env.step(expert.act())
-    assert (expert.act(), expert.think()) == ("<answer>Paris</answer>", "That is Paris.")
+    assert actions[-1] == "<answer>A</answer>"
+    assert len(set(actions)) == len(actions) <= 2

@@ -1,4 +1,4 @@
-"""Rooms drawn by hand, and the folder of public levels."""
+"""Rooms drawn by hand or at random, and the folder of public levels."""
 
 from __future__ import annotations
 
@@ -10,13 +10,26 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from agent_envs.sokoban.levels import parsed
+from agent_envs.sokoban.levels import parse_level
+from agent_envs.sokoban.rooms import draft_plan, furnish_plan
 
 
 @pytest.fixture(scope="session")
-def drawn():
+def read_room():
     """Makes a room of rows in XSB symbols."""
-    return lambda *rows: parsed(list(rows), "here")
+    return lambda *rows: parse_level(list(rows), "here")
+
+
+@pytest.fixture(scope="session")
+def generate():
+    """Makes the room of the first plan that works out."""
+
+    def from_rng(rng, settings):
+        while isinstance(room := furnish_plan(rng, settings, draft_plan(rng, settings)), str):
+            pass
+        return room
+
+    return from_rng
 
 
 @pytest.fixture(scope="session")

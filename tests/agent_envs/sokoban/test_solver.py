@@ -1,60 +1,69 @@
-"""Solutions by hand, against trying everything, and within a budget."""
+"""Solutions by hand, against trying everything, within a budget, and of all states at once."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from agent_envs.sokoban.generate import Settings, generate
+from agent_envs.sokoban import solver as solvers
 from agent_envs.sokoban.levels import read_levels
-from agent_envs.sokoban.solver import Remaining, Solver
+from agent_envs.sokoban.rooms import Settings
+from agent_envs.sokoban.solver import Distances, Remaining, Solver, choose_solver, count_states
 
 UP, DOWN, LEFT, RIGHT = range(4)
+MIDDLE = Settings(10, 10, 4, 3, 120)
+DEAD = Remaining(0, solvable=False)
 
 
-def fewest(room, state):
-    """By trying everything: actions to the end, None where none leads there."""
+def count_by_trying(room, state):
+    """Actions to the end by trying everything, None where none leads there."""
     seen, now, actions = {state}, [state], 0
     while now:
         if any(boxes == room.targets for _, boxes in now):
             return actions
-        after = {room.after(one, direction) for one in now for direction in range(4)} - seen
+        after = {room.move(one, direction) for one in now for direction in range(4)} - seen
         seen |= after
         now, actions = list(after), actions + 1
     return None
 
 
-def end(room, state, plan):
-    """Where the steps of a plan lead."""
-    for direction in plan:
-        state = room.after(state, direction)
-    return state
-
-
-def states_of(room, rng, count):
-    """The start and what random steps lead to."""
+def walk(room, directions):
+    """The states that some steps lead to, the start first."""
     states = [room.start]
-    while len(states) < count:
-        states.append(room.after(states[-1], int(rng.integers(4))))
+    for direction in directions:
+        states.append(room.move(states[-1], int(direction)))
     return states
+
+
+def scatter(room, rng, count):
+    """States on a random walk, and now and then boxes thrown about."""
+    state, floor = room.start, [c for c in range(room.height * room.width) if room.floor >> c & 1]
+    for number in range(count):
+        yield state
+        state = room.move(state, int(rng.integers(4)))
+        if number % 10 == 9:  # anywhere, most of these without a solution
+            player, *boxes = rng.permutation(floor)[: room.boxes.bit_count() + 1].tolist()
+            state = player, sum(1 << box for box in boxes)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rooms", [100, pytest.param(500, marks=pytest.mark.long)])
-def test_small_rooms_against_trying_everything(rooms):
+def test_small_rooms_against_trying_everything(generate, rooms):
     rng, dead = np.random.default_rng(0), 0
     kinds = [Settings(), Settings(6, 6, 2), Settings(5, 9, 2), Settings(7, 7, 2, 3, 30)]
     for number in range(rooms):
         room = generate(rng, kinds[number % 4])
         solver = Solver(room)
-        for state in states_of(room, rng, 5):
-            expected, found = fewest(room, state), solver.remaining(state)
+        for state in walk(room, rng.integers(4, size=4)):
+            expected, found = count_by_trying(room, state), solver.find_remaining(state)
             dead += expected is None
             assert found.exact
             assert (found.actions if found.solvable else None) == expected
-            plan = solver.plan(state)
+            plan, end = solver.plan(state), state
             assert len(plan) == (expected or 0)
-            assert expected is None or end(room, state, plan)[1] == room.targets
+            for direction in plan:
+                end = room.move(end, direction)
+            assert expected is None or end[1] == room.targets
     assert dead > rooms / 10
 
 
@@ -70,81 +79,104 @@ def test_small_rooms_against_trying_everything(rooms):
         (("#####", "#$$@#", "#.. #", "#####"), []),  # a box in the corner
     ],
 )
-def test_solutions_by_hand(drawn, rows, plan):
-    solver = Solver(drawn(*rows))
+def test_solutions_by_hand(read_room, rows, plan):
+    solver = Solver(read_room(*rows))
     assert solver.plan(solver.room.start) == plan
-    assert solver.remaining(solver.room.start) == Remaining(len(plan), solvable=bool(plan))
+    assert solver.find_remaining(solver.room.start) == Remaining(len(plan), solvable=bool(plan))
 
 
-def test_an_end_is_no_step_away(drawn):
-    room = drawn("#####", "#@$.#", "#####")
-    assert Solver(room).remaining(room.after(room.start, RIGHT)) == Remaining(0)
+@pytest.mark.parametrize("search", [Solver, Distances])
+def test_a_corridor_by_hand(read_room, search):
+    room = read_room("#######", "#@ $ .#", "#######")
+    left = search(room).find_remaining
+    assert left(room.start) == Remaining(3)  # a step, then two pushes
+    assert left((11, room.boxes)) == DEAD  # behind the box: no way round
+    assert left((11, 1 << 12)) == Remaining(0)
+    assert left((9, 1 << 8)) == DEAD  # the box at the left wall
 
 
-def test_pushes_needed_by_hand(drawn):
-    room = drawn("#######", "#@    #", "# $  .#", "#     #", "#######")
-    solver = Solver(room)
-    row = [solver.needed.get(2 * 7 + column) for column in range(7)]
-    # no way to push from the left wall, there is no room behind the box
-    assert row == [None, None, 3, 2, 1, 0, None]
-    assert solver.needed.get(1 * 7 + 5) is None  # a corner
-    assert solver.bound(room.boxes) == 3
+def test_four_in_a_square_are_stuck(read_room):
+    rows = ("########", "# .. @ #", "#  $$  #", "#  $*  #", "#      #", "# .    #", "########")
+    room = read_room(*rows)
+    assert Solver(room, budget=0).find_remaining(room.start) == DEAD
 
 
-def test_four_in_a_square_are_stuck(drawn):
-    room = drawn("########", "# .. @ #", "#  $$  #", "#  $*  #", "#      #", "# .    #", "########")
-    assert Solver(room, budget=0).remaining(room.start) == Remaining(0, solvable=False)
+@pytest.fixture
+def far_apart(read_room):
+    return read_room("#########", "#@      #", "# $ $ $ #", "#       #", "# . . . #", "#########")
 
 
-def far_apart(drawn):
-    return drawn("#########", "#@      #", "# $ $ $ #", "#       #", "# . . . #", "#########")
-
-
-def test_a_search_that_gives_up_says_how_many_remain_at_least(drawn):
-    room = far_apart(drawn)
-    exact = Solver(room).remaining(room.start)
-    bounds = [Solver(room, budget).remaining(room.start) for budget in (0, 1, 5, 20)]
+def test_a_search_that_stops_early_gives_a_lower_bound(far_apart, read_room):
+    start = far_apart.start
+    exact = Solver(far_apart).find_remaining(start)
+    bounds = [Solver(far_apart, budget).find_remaining(start) for budget in (0, 1, 5, 20)]
     assert bounds[0] == Remaining(6, exact=False)  # three boxes, two pushes each
     assert exact.exact
     actions = [bound.actions for bound in [*bounds, exact]]
     assert actions == sorted(actions)
-    assert Solver(room, 0).plan(room.start) == []
-
-
-def test_a_search_goes_on_while_a_position_is_as_promising_as_the_last(drawn):
+    assert Solver(far_apart, 0).plan(start) == []
     # Each of the three pushes leaves a position that needs as many actions in all: 3.
-    room = drawn("#######", "#@$  .#", "#######")
-    assert Solver(room, budget=1).remaining(room.start) == Remaining(3)
+    room = read_room("#######", "#@$  .#", "#######")
+    assert Solver(room, budget=1).find_remaining(room.start) == Remaining(3)
 
 
 @pytest.mark.parametrize("budget", [0, 3, 30, 10_000])
-def test_answers_do_not_depend_on_what_was_asked_before(drawn, budget):
-    room, rng = far_apart(drawn), np.random.default_rng(1)
-    plan = Solver(room).plan(room.start)
-    states = states_of(room, rng, 40)
-    for direction in plan:
-        states.append(room.after(states[-1] if len(states) > 40 else room.start, direction))
-    alone = [Solver(room, budget).remaining(state) for state in states]
-    together = Solver(room, budget)
-    assert [together.remaining(state) for state in states] == alone
-    backwards = Solver(room, budget)
-    assert [backwards.remaining(state) for state in reversed(states)] == alone[::-1]
+def test_answers_do_not_depend_on_earlier_ones(far_apart, budget):
+    steps = np.random.default_rng(1).integers(4, size=40)
+    states = walk(far_apart, steps) + walk(far_apart, Solver(far_apart).plan(far_apart.start))
+    alone = [Solver(far_apart, budget).find_remaining(state) for state in states]
+    together, backwards = Solver(far_apart, budget), Solver(far_apart, budget)
+    assert [together.find_remaining(state) for state in states] == alone
+    assert [backwards.find_remaining(state) for state in reversed(states)] == alone[::-1]
 
 
-def test_what_is_kept_is_bounded(drawn, monkeypatch):
-    monkeypatch.setattr("agent_envs.sokoban.solver.KEPT", 10)
-    room, rng = far_apart(drawn), np.random.default_rng(2)
-    solver, plan = Solver(room), Solver(room).plan(room.start)
-    for state in states_of(room, rng, 60):
-        solver.remaining(state)
-        assert len(solver._kept) <= 11 + len(plan) + 60
+@pytest.mark.parametrize(
+    ("settings", "rooms"),
+    [
+        (Settings(), 30),
+        (Settings(5, 9, 2), 20),
+        (Settings(7, 7, 2, 3, 30), 20),
+        (Settings(8, 8, 3, 3, 60), 10),
+        (Settings(8, 8, 5, 3, 100), 3),
+    ],
+)
+def test_all_states_at_once_as_one_search_finds_them(generate, settings, rooms):
+    rng, dead = np.random.default_rng(3), 0
+    for _ in range(rooms):
+        room = generate(rng, settings)
+        whole, search = Distances(room), Solver(room, 1_000_000)
+        for state in scatter(room, rng, 30):
+            found = whole.find_remaining(state)
+            assert found == search.find_remaining(state)
+            dead += not found.solvable
+    assert dead > rooms
 
 
-@pytest.mark.long
-def test_public_levels_are_solved(boxoban):
-    lengths = []
-    for room in read_levels(boxoban / "unfiltered_test" / "000.txt.gz")[:12]:
-        solver = Solver(room, 100_000)
-        assert end(room, room.start, solver.plan(room.start))[1] == room.targets
-        lengths.append(solver.remaining(room.start).actions)
-    assert all(lengths)
+def test_public_levels_as_one_search_finds_them(boxoban):
+    for room in read_levels(boxoban / "hard" / "000.txt.gz")[:6]:
+        search = Solver(room, 1_000_000)
+        assert Distances(room).find_remaining(room.start) == search.find_remaining(room.start)
+
+
+def test_few_states_are_searched_one_by_one_and_so_are_too_many(read_room, generate):
+    small = read_room("#######", "#@ $ .#", "#######")
+    hall = ["#" * 12, "#@" + " " * 9 + "#", *["#" + " " * 10 + "#"] * 8, "#" * 12]
+    hall[3], hall[5] = "#  $ $ $ $ #", "#  . . . . #"
+    large, middle = read_room(*hall), generate(np.random.default_rng(0), MIDDLE)
+    assert count_states(small) < solvers.FEWEST
+    assert count_states(large) > solvers.MOST
+    asked = [(small, 9), (large, 9), (middle, 9), (middle, 0)]  # 0: no search is wanted
+    kinds = [type(choose_solver(room, budget)) for room, budget in asked]
+    assert kinds == [Solver, Solver, Distances, Solver]
+
+
+def test_the_cache_is_bounded(generate, monkeypatch):
+    rng = np.random.default_rng(0)
+    rooms = [generate(rng, MIDDLE) for _ in range(4)]
+    monkeypatch.setattr(solvers, "BYTES_KEPT", sum(Distances(r).size for r in rooms[2:]))
+    monkeypatch.setattr(solvers, "_searched_rooms", type(solvers._searched_rooms)())
+    first = choose_solver(rooms[0], 1)
+    assert choose_solver(rooms[0], 1) is first
+    for room in rooms:
+        choose_solver(room, 1)
+    assert [*solvers._searched_rooms] == rooms[2:]

@@ -8,62 +8,75 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_envs.sotopia.acts import KINDS, WITH_ARGUMENT, Act, parse_act
+from agent_envs.sotopia.acts import KINDS, WITH_ARGUMENT, Act, parse_act, speak
 from agent_envs.sotopia.families import draw_scene
+
+GAME = draw_scene("bargain", 0).game
 
 
 @pytest.mark.parametrize(
     ("text", "act"),
     [
-        ('{"action_type": "speak", "argument": " Hello. "}', Act("speak", "Hello.")),
+        ('{"action_type": "speak", "argument": " Hello. "}', speak("Hello.")),
         ('{"action_type": "leave", "argument": ""}', Act("leave")),
         ('{"action_type": "none"}', Act("none")),
         ('{"action_type": "action", "argument": "nods", "to": []}', Act("action", "nods")),
-        ("Good morning!", Act("speak", "Good morning!")),
+        ("Good morning!", speak("Good morning!")),
         ("  [action] opens the window", Act("action", "opens the window")),
         ("[non-verbal communication] smiles", Act("non-verbal communication", "smiles")),
         ("left the conversation", Act("leave")),
         ("Did nothing.", Act("none")),
-        ("I offer $1.\nAda said:\t No.", Act("speak", "I offer $1. Ada said: No.")),
+        ("I offer $1.\nAda said:\t No.", speak("I offer $1. Ada said: No.")),
         ('{"action_type": "action", "argument": "sits\\ndown"}', Act("action", "sits down")),
-        ("[thinking] what now", Act("speak", "[thinking] what now")),
-    ],
-)
-def test_read(text, act):
-    assert parse_act(text) == act
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("", "needs an argument"),
-        ("   \n", "needs an argument"),
-        ("[action]", "needs an argument"),
-        ('{"action_type": "speak", "argument": " "}', "needs an argument"),
-        ('{"action_type": "shout", "argument": "Hey"}', "'shout' is no kind of act"),
-        ('{"action_type": ["speak"], "argument": "Hey"}', "no kind of act"),
-        ('{"action_type": "speak", "argument": 3}', "must be text, got 3"),
-        ('{"argument": "Hey"}', "action_type is missing"),
-        ('{"action_type": "speak"', "This is no JSON"),
-        ("{" * 4000, "This is no JSON"),
+        ("[thinking] what now", speak("[thinking] what now")),
         (
-            '{"action_type": "speak", "action_type": "leave"}',
-            "the key 'action_type' is there twice",
+            '{"action_type": "speak", "argument": "So?", "offer": {"price": 40}}',
+            Act("speak", "So?", offer=(40,)),
         ),
-        ('{"action_type": "none", "offer": {"price": 4, "price": 5}}', "the key 'price' is there"),
     ],
 )
-def test_what_is_no_act_is_told_with_the_way_to_write_one(text, says):
-    with pytest.raises(ValueError, match="An act is plain text") as refusal:
-        parse_act(text)
-    assert says in str(refusal.value)
+def test_acts_are_parsed(text, act):
+    assert parse_act(text, GAME) == act
+
+
+ACT, BIND = "An act is plain text", "Nothing can be offered or accepted here by a field"
+SPEAK = '{"action_type": "speak", "argument": "So?", '
 
 
 @pytest.mark.parametrize(
-    ("act", "told"),
+    ("text", "says", "always"),
     [
-        (Act("speak", "Hello."), 'Ada said: "Hello."'),
-        (Act("speak", 'A "good" price.'), "Ada said: \"A 'good' price.\""),
+        ("", "needs an argument", ACT),
+        ("   \n", "needs an argument", ACT),
+        ("[action]", "needs an argument", ACT),
+        ('{"action_type": "speak", "argument": " "}', "needs an argument", ACT),
+        ('{"action_type": "shout", "argument": "Hey"}', "'shout' is no kind of act", ACT),
+        ('{"action_type": ["speak"], "argument": "Hey"}', "no kind of act", ACT),
+        ('{"action_type": "speak", "argument": 3}', "must be text, got 3", ACT),
+        ('{"argument": "Hey"}', "action_type is missing", ACT),
+        ('{"action_type": "speak"', "This is no JSON", ACT),
+        ("{" * 4000, "This is no JSON", ACT),
+        ('{"action_type": "speak", "action_type": "leave"}', "'action_type' is there twice", ACT),
+        (SPEAK + '"offer": {"price": 4, "price": 5}}', "the key 'price' is there", ACT),
+        (SPEAK + '"offer": {"cost": 40}}', "An offer here is", BIND),
+        (SPEAK + '"accept": "yes"}', "true or false, got 'yes'", BIND),
+        ('{"action_type": "action", "argument": "nods", "accept": true}', "Only who speaks", BIND),
+        ('{"action_type": "leave", "accept": true}', "Only who speaks", BIND),
+    ],
+)
+def test_what_is_no_act_is_refused(text, says, always):
+    """With the reason where fields bind, and always with the way to write one."""
+    with pytest.raises(ValueError, match=says):
+        parse_act(text, GAME)
+    with pytest.raises(ValueError, match=always):
+        parse_act(text)
+
+
+@pytest.mark.parametrize(
+    ("act", "text"),
+    [
+        (speak("Hello."), 'Ada said: "Hello."'),
+        (speak('A "good" price.'), "Ada said: \"A 'good' price.\""),
         (Act("action", "sits down"), "Ada [action] sits down"),
         (Act("non-verbal communication", "frowns"), "Ada [non-verbal communication] frowns"),
         (Act("leave", "angrily"), "Ada left the conversation"),
@@ -74,43 +87,18 @@ def test_what_is_no_act_is_told_with_the_way_to_write_one(text, says):
         (Act("speak", "I say $40.", offer=(40,), worded=True), 'Ada said: "I say $40."'),
     ],
 )
-def test_told(act, told):
-    assert act.render("Ada", "$40") == told
-
-
-def test_fields_that_bind():
-    game = draw_scene("bargain", 0).game
-    text = '{"action_type": "speak", "argument": "So?", "offer": {"price": 40}}'
-    act = parse_act(text, game)
-    assert act == Act("speak", "So?", offer=(40,))
-    assert parse_act(act.to_json(game), game) == act
-    taken = Act("speak", "Agreed.", accept=True)
-    assert parse_act(taken.to_json(), game) == taken
-
-
-@pytest.mark.parametrize(
-    ("fields", "says"),
-    [
-        ('"action_type": "speak", "argument": "So?", "offer": {"cost": 40}', "An offer here is"),
-        ('"action_type": "speak", "argument": "So?", "accept": "yes"', "true or false, got 'yes'"),
-        ('"action_type": "action", "argument": "nods", "accept": true', "Only who speaks"),
-        ('"action_type": "leave", "accept": true', "Only who speaks"),
-    ],
-)
-def test_fields_that_cannot_bind(fields, says):
-    with pytest.raises(ValueError, match=says):
-        parse_act(f"{{{fields}}}", draw_scene("bargain", 0).game)
-    with pytest.raises(ValueError, match="Nothing can be offered or accepted here by a field"):
-        parse_act(f"{{{fields}}}")
+def test_acts_are_displayed(act, text):
+    assert act.render("Ada", "$40") == text
 
 
 @given(
     st.sampled_from(KINDS),
     st.text(min_size=1).map(lambda text: " ".join(text.split())).filter(bool),
+    st.sampled_from([{}, {"accept": True}, {"accept": False}, {"offer": (40,)}]),
 )
-def test_what_is_written_is_read(kind, argument):
-    act = Act(kind, argument)
-    assert parse_act(act.to_json()) == act
+def test_what_is_written_is_parsed(kind, argument, fields):
+    act = Act(kind, argument, **fields if kind == "speak" else {})
+    assert parse_act(act.to_json(GAME), GAME) == act
 
 
 @given(st.text() | st.dictionaries(st.text(), st.text()).map(json.dumps))

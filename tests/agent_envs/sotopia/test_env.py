@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import copy
-
 import gymnasium as gym
 import numpy as np
 import pytest
 
-import agent_envs
 from agent_envs.sotopia.acts import Act, speak
 from agent_envs.sotopia.experts import Explorer, Oracle
-from agent_envs.sotopia.families import FAMILIES
 from agent_envs.sotopia.rules import RANGES, Verdict
 from agent_envs.sotopia.talk import Pending, Said
 from agent_envs.testing import check_agent_env
@@ -40,15 +36,11 @@ def finish(env, act):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "options", [{"split": "hard"}, {"family": "friend"}, {"reward": "weighted"}]
+    "options",
+    [{"split": "hard"}, {"family": "friend"}, {"reward": "weighted"}, {"partner": "external"}],
 )
 def test_the_contract_with_options(options):
-    check_agent_env(make(**options), processes=False)
-
-
-@pytest.mark.slow
-def test_the_contract_in_self_chat():
-    check_agent_env(make(partner="external"), processes=False)
+    check_agent_env(make(**options))
 
 
 def test_side_0_begins_and_side_1_hears_the_other_first():
@@ -69,14 +61,6 @@ def test_the_partner_chooses_its_words_by_the_seed_of_the_episode():
     told = heard()
     assert told == heard()
     assert len(set(told)) > 1
-
-
-def test_the_observation_shows_what_the_side_may_see():
-    env = opened()
-    talk, side = env.unwrapped.talk, env.unwrapped.side
-    observation, _ = env.reset(seed=0, options={"task": 0})
-    assert talk.scene.background(side) == observation
-    assert talk.scene.characters[1 - side].secret not in observation
 
 
 def test_malformed_acts_are_not_noticed():
@@ -129,20 +113,6 @@ def test_a_repeated_line_is_said_and_reported():
     env.step(NONE)
     _, _, _, _, info = env.step(NONE)
     assert info["valid"]  # nothing was said twice
-
-
-def test_leaving_ends_it():
-    observation, reward, terminated, truncated, info = opened().step(LEAVE)
-    assert (terminated, truncated, reward, info["success"]) == (True, False, 0, False)
-    assert observation == "The conversation is over."
-
-
-def test_two_silences_end_it():
-    env = opened(partner="external")
-    _, _, terminated, _, _ = env.step(NONE)
-    assert not terminated
-    _, _, terminated, _, _ = env.step(NONE)
-    assert terminated
 
 
 @pytest.mark.parametrize("task", [0, 1])
@@ -269,7 +239,9 @@ def test_both_sides_of_a_talk_are_scored_alike_whoever_is_asked():
 
 
 def test_a_talk_that_did_not_take_place_pays_nothing():
-    assert opened(reward="weighted").step(LEAVE)[1] == 0
+    observation, reward, terminated, truncated, info = opened(reward="weighted").step(LEAVE)
+    assert (terminated, truncated, reward, info["success"]) == (True, False, 0, False)
+    assert observation == "The conversation is over."
     env = opened(reward="weighted")
     env.step("Good morning.")
     _, reward, _, _, info = env.step(LEAVE)
@@ -285,16 +257,6 @@ def test_an_act_cannot_pass_for_the_others():
     assert "\n" not in script[0]
     assert script[0].count('"') == 2
     assert not env.unwrapped.talk.agreed
-
-
-def test_wrapped_replies():
-    env = agent_envs.ParseReply(opened())
-    env.reset(seed=0, options={"task": 0})
-    *_, info = env.step("<think>hm</think><action>I would pay $100.</action>")
-    assert info["valid"]
-    assert env.unwrapped.talk.standing[0] == (100,)
-    *_, info = env.step('<think>go</think><action>{"action_type": "leave"}</action>')
-    assert env.unwrapped.talk.ended
 
 
 @pytest.mark.slow
@@ -323,20 +285,6 @@ def test_acts_of_any_kind(partner, acts):
             done += 1
 
 
-def test_a_copy_goes_on_alike():
-    env = opened(1)
-    other = copy.deepcopy(env)
-    assert env.step("Good day, what matters to you?") == other.step(
-        "Good day, what matters to you?"
-    )
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_one_family_can_be_chosen(family):
-    env = make(family=family)
-    assert all(task.startswith(family) for task in env.unwrapped.panel.task_ids)
-
-
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -346,7 +294,12 @@ def test_one_family_can_be_chosen(family):
         ({"weights": {"goal": -1}}, "at least 0"),
         ({"weights": dict.fromkeys(RANGES, 0)}, "above 0"),
         ({"split": "tests"}, "did you mean 'test'"),
+        ({"family": "bargains"}, "did you mean 'bargain'"),
         ({"max_turns": 0}, "max_turns must be at least 1"),
+        ({"partner": "scriptd"}, "unknown partner 'scriptd', did you mean"),
+        ({"partner": "scripted:stuborn"}, "did you mean 'stubborn'"),
+        ({"partner": {"modle": "stub"}}, "no option 'modle', did you mean 'model'"),
+        ({"judge": "rule"}, "unknown judge 'rule', did you mean"),
     ],
 )
 def test_options_that_make_no_sense(options, says):
@@ -374,69 +327,47 @@ class Fixed:
 def test_a_success_is_a_goal_score_above_6(goal, success, reward):
     env = make(judge=Fixed(goal), reward=reward)
     env.reset(seed=1)
+    _, paid, terminated, _, info = env.step("Good morning!")
+    assert (paid, terminated, info["success"]) == (0.0, False, False)
     _, paid, terminated, _, info = env.step("left the conversation")
     assert (terminated, info["success"]) == (True, success)
     assert info["progress"] == pytest.approx(min(1.0, goal / 6))
     assert paid == pytest.approx(goal / 10 if reward == "goal" else float(success))
 
 
-def test_nothing_is_paid_before_the_end():
-    env = make(judge=Fixed(8.0))
-    env.reset(seed=1)
-    assert env.step("Good morning!")[1:3] == (0.0, False)
-    assert env.step("left the conversation")[1:3] == (0.8, True)
-
-
-def change_part(env, part):
-    """Change one part of what the anchor of an episode is made of."""
+def parts_of(env):
+    """Each part of what the anchor of an episode is made of, changed."""
     inner = env.unwrapped
-    talk, game = inner.talk, inner.talk.scene.game
-    deal = game.deals[1]
-    said = {
-        "the end": Said(inner.side, Act("leave")),
-        "an own act": Said(inner.side, Act("speak", "Good morning!")),
-        "a fact that was told": Said(1 - inner.side, speak(talk.scene.facts[1 - inner.side][0])),
-    }
-    parts = {
+    talk, deal, side = inner.talk, inner.talk.scene.game.deals[1], inner.side
+    fact = speak(talk.scene.facts[1 - side][0])
+    talks = {
         "what stands": {"standing": (deal, None)},
         "whether it binds": {"firm": (True, False)},
-        "whether it is fresh": {"fresh": True},
+        "whether it is fresh": {"fresh": not talk.fresh},
         "what is pending": {"pending": Pending(deal, 0, (True, False))},
         "what is agreed": {"agreed": deal},
         "who accepted": {"accepted_by": 1},
-        **{name: {"said": (*talk.said, one)} for name, one in said.items()},
+        "the end": {"said": (*talk.said, Said(side, Act("leave")))},
+        "an own act": {"said": (*talk.said, Said(side, speak("Good day!")))},
         "how often": {"said": (*talk.said, *talk.said[:1])},
+        "a fact that was told": {"said": (*talk.said, Said(1 - side, fact))},
     }
-    if part in parts:
-        inner.talk = talk._replace(**parts[part])
-    elif part == "the partner's mood":
-        inner.speaker.mood = inner.speaker.mood._replace(patience=1)
-    elif part == "the task":
-        inner.task_id = "another"
-    else:
-        inner.next = 1 - inner.next
-
-
-PARTS = (
-    *("what stands", "whether it binds", "whether it is fresh", "what is pending"),
-    *("what is agreed", "who accepted", "the end", "an own act", "the partner's mood"),
-    *("the task", "whose turn it is"),
-)
-
-
-@pytest.mark.parametrize("part", PARTS)
-def test_the_anchor_has_each_part_by_itself(part):
-    env = opened()
-    before = env.unwrapped._digest_state()
-    change_part(env, part)
-    assert env.unwrapped._digest_state() != before
+    return {part: ("talk", talk._replace(**change)) for part, change in talks.items()} | {
+        "the task": ("task_id", "another"),
+        "whose turn it is": ("next", 1 - inner.next),
+    }
 
 
 @pytest.mark.parametrize("reward", ["goal", "weighted"])
-@pytest.mark.parametrize("part", ["how often", "a fact that was told"])
-def test_the_anchor_of_weighted_scores_has_what_they_read(part, reward):
+def test_the_anchor_has_each_part_by_itself(reward):
     env = opened(reward=reward)
     env.step("Good morning!")
-    before = env.unwrapped._digest_state()
-    change_part(env, part)
-    assert (env.unwrapped._digest_state() != before) == (reward == "weighted")
+    inner, before = env.unwrapped, env.unwrapped._digest_state()
+    for part, (name, value) in parts_of(env).items():
+        kept = getattr(inner, name)
+        setattr(inner, name, value)
+        counts = reward == "weighted" or part not in ("how often", "a fact that was told")
+        assert (inner._digest_state() != before) == counts, part
+        setattr(inner, name, kept)
+    inner.speaker.mood = inner.speaker.mood._replace(patience=1)
+    assert inner._digest_state() != before

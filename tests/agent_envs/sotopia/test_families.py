@@ -21,28 +21,29 @@ from agent_envs.sotopia.speech import hear_line, measure_leak
 
 ALL = [(family, number) for family in FAMILIES for number in range(0, SUBJECTS * VARIANTS, 7)]
 
+THINGS = Division(
+    (Thing("lamp", "lamps", 2), Thing("rug", "rugs", 1)), ((3, 4), (1, 8)), (2, 2), (8, 8)
+)
+WEEK = Week(
+    ((0, 1, 2, 3, 4), (4, 3, 2, 1, 0)),
+    ((0, 1, 2, 3, 4), (0, 1, 2, 3, 4)),
+    (frozenset({(0, 0)}), frozenset()),
+)
+HELP = Favour((0, 1, 2, 3, 4, 5), (0, 5, 4, 3, 2, 1))
+PEOPLE = Friends(
+    (Friend("Ann", "bank", "Ulm", "judo"), Friend("Bob", "bank", "Ulm", "chess")),
+    (frozenset({0, 1}), frozenset({1})),
+    1,
+)
+PRICE = Amount((100, 60))  # a buyer with 100, a seller who will not go below 60
+
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_terms_are_read_as_they_are_told(family):
+def test_terms_are_read_as_they_are_proposed_in_words_and_as_a_field(family):
     for number in range(0, SUBJECTS * VARIANTS, 11):
         game = draw_scene(family, number).game
         for deal in game.deals:
-            for wording in game.wordings:
-                assert wording.read_deal(wording.propose(deal)) == deal
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_the_values_of_all_deals(family):
-    for number in range(0, SUBJECTS * VARIANTS, 37):
-        game = draw_scene(family, number).game
-        for side in (0, 1):
-            assert game.values(side) == [game.value(deal, side) for deal in game.deals]
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_proposal_is_an_offer_of_its_terms_in_words_and_as_a_field(family):
-    for number in range(0, SUBJECTS * VARIANTS, 37):
-        game = draw_scene(family, number).game
+            assert all(one.read_deal(one.propose(deal)) == deal for one in game.wordings)
         for deal in game.deals[:: len(game.deals) // 7 + 1]:
             for wording in game.wordings:
                 line = f"Please. I suggest: {wording.propose(deal)}"
@@ -51,36 +52,103 @@ def test_a_proposal_is_an_offer_of_its_terms_in_words_and_as_a_field(family):
                 assert wording.read_offer(wording.write_offer(deal)) == deal
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "game", [PRICE, THINGS, HELP, WEEK, PEOPLE], ids=lambda g: type(g).__name__
+)
 @pytest.mark.parametrize(
     "offer",
     [
         *({}, [], "40", 40, None, {"price": -1}, {"price": "40"}, {"price": 1e30}, {"price": True}),
         *({"price": 4, "monthly": 4}, {"keep": {"rug": -1}}, {"keep": []}, {"hours": 7}),
+        *({"keep": {"lamp": lamps, "rug": 0}} for lamps in (3, 1.0, True)),
         *({"hours": 2, "return": ["dinner"]}, {"day": "Sunday", "hour": 9}, {"day": "Monday"}),
         *({"day": ["Monday"], "hour": 9}, {"friend": "Nobody"}, {"friend": ["Anouk"]}),
     ],
 )
-def test_what_is_no_possible_offer_is_refused_and_told_how_one_is_written(family, offer):
+def test_what_is_no_possible_offer_is_refused_and_told_how_one_is_written(game, offer):
     with pytest.raises(ValueError, match="An offer here is written"):
-        draw_scene(family, 3).game.wordings[0].read_offer(offer)
+        game.wordings[0].read_offer(offer)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_both_sides_can_do_well_at_once(family):
+def test_both_sides_can_do_well_at_once_but_not_both_perfectly(family):
     for number in range(SUBJECTS * VARIANTS):
         game = draw_scene(family, number).game
+        values = [game.values(side) for side in (0, 1)]
+        if number % 37 == 0:
+            assert values == [[game.value(deal, side) for deal in game.deals] for side in (0, 1)]
         for side in (0, 1):
-            floor = 0.35  # of the most stubborn
-            assert find_best_value(game, side, floor) > 0.6
+            assert find_best_value(game, side, 0.35) > 0.6  # 0.35: floor of the most stubborn
+        if number // SUBJECTS // 4 % 2 and family != "friend":  # the tight ones
+            assert max(map(min, *values)) < 1
 
 
-@pytest.mark.parametrize("family", ["divide", "favour", "schedule", "bargain", "donation"])
-def test_there_is_no_deal_that_is_all_either_side_hopes_for(family):
-    numbers = [n for n in range(SUBJECTS * VARIANTS) if n // SUBJECTS // 4 % 2]  # the tight ones
-    for number in numbers:
-        game = draw_scene(family, number).game
-        assert not any(min(game.value(deal, 0), game.value(deal, 1)) >= 1 for deal in game.deals)
+@pytest.mark.parametrize(
+    ("game", "deal", "values"),
+    [
+        (PRICE, (100,), (0, 40 / 38)),
+        (PRICE, (62,), (1, 2 / 38)),  # 38 of the 38 that 95% of the range are
+        (PRICE, (110,), (-10 / 38, 50 / 38)),
+        (THINGS, (2, 0), (4 / 6, 1)),  # 6 - 2 of 8 - 2; the rug alone is 8
+        (HELP, (3, 1), (3 / 8, 1)),  # 3 hours of 2 less 1: 5 - 2 of 10 - 2; 3 - 3 + 5 of 5
+        (WEEK, (0, 1), (0.9, 0.4)),  # best day 5, second hour 4, of 10; worst day
+        (WEEK, (4, 4), (0, 0.5)),
+        (WEEK, (0, 0), (-1, 0.5)),  # busy; worst day, best hour
+        (PEOPLE, (1,), (1, 1)),
+        (PEOPLE, (0,), (-1, -1)),
+    ],
+)
+def test_the_value_of_a_deal_to_each_side(game, deal, values):
+    assert (game.value(deal, 0), game.value(deal, 1)) == pytest.approx(values)
+
+
+def test_a_gift_costs_its_giver():
+    gift = Amount((10, 40), gains=(False, True))
+    assert (gift.material((20,), 0), gift.material((20,), 1)) == (0, -0.5)
+
+
+@pytest.mark.parametrize(
+    ("game", "text", "deal"),
+    [
+        *((Amount((100, 50)), text, amount and (amount,)) for text, amount in (
+            ("I would pay $80", 80), ("You ask $120, I offer $90.", 90), ("80 dollars", 80),
+            ("In 2 days I could pay 75", 75), ("$1,200 it is", 1200), ("$80.50", 80),
+            ("$2k, not more", 2000), ("$1.2k", 1200), ("down from $60 to $45", 45),
+            ("I give 20% less", None), ("it is 30 years old", None), ("hello", None),
+            ("$" + "9" * 30, None), ("$12,50", None), ("$1.000", None), ("$1 000", None),
+            ("my 2nd offer", None), ("I offer -$80.", None), ("I offer $-80.", None),
+            ("I pay $80-90.", None), ("between $80 and $90", None), ("I pay $80 to $90.", None),
+            ("$1,200 a year", None),
+        )),
+        *((THINGS, text, deal) for text, deal in (
+            ("I keep 2 lamps, you get 1 rug", (2, 0)), ("You can have the rug", (2, 0)),
+            ("I take both lamps", (2, 0)), ("I'd like the rug and one lamp", (1, 1)),
+            ("you get everything", None), ("I take 3 lamps", None), ("Nice weather", None),
+            ("I take 2 lamps and you take 1 lamp", None),
+        )),
+        *((WEEK, text, slot) for text, slot in (
+            ("Tuesday at 3 pm", (1, 3)), ("on Friday at 9", (4, 0)), ("Tuesday at 3", (1, 3)),
+            ("tuesday around 15:00", (1, 3)), ("Monday 11am", (0, 1)), ("Monday at 10", None),
+            ("Monday at 15:30", None), ("Monday at 3.30 pm", None), ("Monday", None),
+            ("Monday from 13:00 to 15:00", (0, 2)), ("Monday 1 pm to 3 pm", (0, 2)),
+            ("Monday, move it to 15:00", (0, 3)), ("at 9", None), ("Sunday at 9", None),
+        )),
+        *((HELP, text, deal) for text, deal in (
+            ("3 hours and dinner", (3, 1)), ("two hours, and I walk your dog", (2, 3)),
+            ("one hour", (1, 0)), ("3 hours, but no dinner", (3, 0)), ("9 hours", None),
+            ("2.5 hours", None), ("half an hour", None), ("dinner", None),
+        )),
+        *((PEOPLE, text, deal) for text, deal in (
+            ("Do you know Bob?", (1,)), ("Ann, Bob?", None), ("Nobody", None),
+        )),
+    ],
+)  # fmt: skip
+def test_terms_in_words(game, text, deal):
+    assert game.wordings[0].read_deal(text) == deal
+
+
+def test_the_other_side_reads_a_division_the_other_way_round():
+    assert THINGS.wordings[1].read_deal("I keep 2 lamps, you get 1 rug") == (0, 1)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -134,176 +202,10 @@ def test_panels_and_scenes_are_the_same_everywhere():
     assert len(texts) == 1
 
 
-def test_an_unknown_family_or_split_is_refused():
-    with pytest.raises(ValueError, match="did you mean 'bargain'"):
-        open_panel("train", "bargains")
-    with pytest.raises(ValueError, match="unknown split 'easy'"):
-        open_panel("easy", "all")
-
-
-@pytest.mark.parametrize(
-    ("text", "amount"),
-    [
-        ("I would pay $80", 80),
-        ("You ask $120, I offer $90.", 90),
-        ("80 dollars", 80),
-        ("In 2 days I could pay 75", 75),
-        ("$1,200 it is", 1200),
-        ("I give 20% less", None),
-        ("it is 30 years old", None),
-        ("hello", None),
-        ("$" + "9" * 30, None),
-        ("$80.50", 80),
-        ("$2k, not more", 2000),
-        ("$1.2k", 1200),
-        ("$12,50", None),
-        ("$1.000", None),
-        ("$1 000", None),
-        ("my 2nd offer", None),
-        *(("I offer -$80.", None), ("I offer $-80.", None)),
-        *(("I pay $80-90.", None), ("between $80 and $90", None), ("I pay $80 to $90.", None)),
-        ("$1,200 a year", None),
-        ("down from $60 to $45", 45),
-    ],
-)
-def test_amounts_are_read(text, amount):
-    assert Amount((100, 50)).read_deal(text) == (None if amount is None else (amount,))
-
-
-def test_a_field_divides_no_more_than_there_is_and_not_less_than_nothing():
-    assert THINGS.wordings[0].read_offer({"keep": {"lamp": 2, "rug": 0}}) == (2, 0)
-    for lamps in (-1, 3, 1.0, True):
-        with pytest.raises(ValueError, match="An offer here is written"):
-            THINGS.wordings[0].read_offer({"keep": {"lamp": lamps, "rug": 0}})
-
-
-def test_the_value_of_an_amount():
-    game = Amount((100, 60))  # a buyer with 100, a seller who will not go below 60
-    assert game.value((100,), 0) == 0
-    assert game.value((62,), 0) == pytest.approx(1)  # 38 of the 38 that 95% of the range are
-    assert game.value((110,), 0) < 0
-    assert game.value((60,), 1) == 0
-    assert game.value((98,), 1) == pytest.approx(1)
-    gift = Amount((10, 40), gains=(False, True))
-    assert gift.material((20,), 0) == 0
-    assert gift.material((20,), 1) == -0.5
-
-
-THINGS = Division(
-    (Thing("lamp", "lamps", 2), Thing("rug", "rugs", 1)), ((3, 4), (1, 8)), (2, 2), (8, 8)
-)
-
-
-@pytest.mark.parametrize(
-    ("text", "deal"),
-    [
-        ("I keep 2 lamps, you get 1 rug", (2, 0)),
-        ("You can have the rug", (2, 0)),
-        ("I take both lamps", (2, 0)),
-        ("I'd like the rug and one lamp", (1, 1)),
-        ("you get everything", None),
-        ("I take 3 lamps", None),
-        ("I take 2 lamps and you take 1 lamp", None),
-        ("Nice weather", None),
-    ],
-)
-def test_divisions_are_read(text, deal):
-    assert THINGS.wordings[0].read_deal(text) == deal
-
-
-def test_the_other_side_reads_a_division_the_other_way_round():
-    assert THINGS.wordings[1].read_deal("I keep 2 lamps, you get 1 rug") == (0, 1)
-
-
-def test_the_value_of_a_division():
-    assert THINGS.points((2, 0), 0) == 6
-    assert THINGS.value((2, 0), 0) == pytest.approx(4 / 6)  # 6 - 2 of 8 - 2
-    assert THINGS.value((2, 0), 1) == 1  # the rug alone is 8
-
-
-WEEK = Week(
-    ((0, 1, 2, 3, 4), (4, 3, 2, 1, 0)),
-    ((0, 1, 2, 3, 4), (0, 1, 2, 3, 4)),
-    (frozenset({(0, 0)}), frozenset()),
-)
-
-
-@pytest.mark.parametrize(
-    ("text", "slot"),
-    [
-        ("Tuesday at 3 pm", (1, 3)),
-        ("on Friday at 9", (4, 0)),
-        ("Tuesday at 3", (1, 3)),
-        ("tuesday around 15:00", (1, 3)),
-        ("Monday 11am", (0, 1)),
-        ("Monday at 10", None),
-        ("Monday at 15:30", None),
-        ("Monday at 3.30 pm", None),
-        ("Monday from 13:00 to 15:00", (0, 2)),
-        ("Monday 1 pm to 3 pm", (0, 2)),
-        ("Monday, move it to 15:00", (0, 3)),
-        ("Monday", None),
-        ("at 9", None),
-        ("Sunday at 9", None),
-    ],
-)
-def test_times_are_read(text, slot):
-    assert WEEK.read_deal(text) == slot
-
-
-def test_the_value_of_a_time():
-    assert WEEK.value((0, 1), 0) == pytest.approx(0.9)  # best day 5, second hour 4, of 10
-    assert WEEK.value((4, 4), 0) == 0
-    assert WEEK.value((0, 0), 0) == -1  # busy
-    assert WEEK.value((0, 0), 1) == pytest.approx(0.5)  # worst day, best hour
-
-
-HELP = Favour((0, 1, 2, 3, 4, 5), (0, 5, 4, 3, 2, 1))
-
-
-@pytest.mark.parametrize(
-    ("text", "deal"),
-    [
-        ("3 hours and dinner", (3, 1)),
-        ("two hours, and I walk your dog", (2, 3)),
-        ("one hour", (1, 0)),
-        ("3 hours, but no dinner", (3, 0)),
-        ("9 hours", None),
-        ("2.5 hours", None),
-        ("half an hour", None),
-        ("dinner", None),
-    ],
-)
-def test_favours_are_read(text, deal):
-    assert HELP.wordings[0].read_deal(text) == deal
-
-
-def test_the_value_of_a_favour():
-    assert HELP.points((3, 1), 0) == 5  # 3 hours of 2, dinner costs 1
-    assert HELP.value((3, 1), 0) == pytest.approx(3 / 8)  # 5 - 2 of 10 - 2
-    assert HELP.points((3, 1), 1) == 5  # friendship 3, 3 hours of 1, dinner 5
-    assert HELP.value((3, 1), 1) == 1
-
-
-PEOPLE = Friends(
-    (Friend("Ann", "bank", "Ulm", "judo"), Friend("Bob", "bank", "Ulm", "chess")),
-    (frozenset({0, 1}), frozenset({1})),
-    1,
-)
-
-
-def test_friends_are_named_one_at_a_time():
-    assert PEOPLE.read_deal("Do you know Bob?") == (1,)
-    assert PEOPLE.read_deal("Ann, Bob?") is None
-    assert PEOPLE.read_deal("Nobody") is None
-    assert PEOPLE.find_traits("Judo at the BANK?") == ["bank", "judo"]
-    assert PEOPLE.value((1,), 0) == 1
-    assert PEOPLE.value((0,), 0) == -1
-
-
 @pytest.mark.parametrize("word", ["rowıng", "rowİng", "ROWİNG", "tennıs"])
 def test_a_trait_with_odd_letters_is_no_trait(word):
     game = draw_scene("friend", 0).game
+    assert PEOPLE.find_traits("Judo at the BANK?") == ["bank", "judo"]
     assert game.find_traits(f"Does a friend of yours like {word}?") == []
 
 

@@ -8,7 +8,6 @@ it whatever is left, and the process has an empty folder for temporary files.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import ctypes
 import json
 import os
@@ -19,6 +18,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+import psutil
 
 SUBREAPER = 36  # of prctl(2)
 PATIENCE = 15.0  # seconds that what is left gets to end
@@ -88,11 +89,11 @@ def trial(moment: str, ending: str, delay: float) -> dict[str, object]:
             finally:
                 child.kill()
         seconds = quiet(folder, before)
-        left = [*ours().values(), *sorted(files(folder) - before)]
-    for process in below(os.getpid()):
-        os.kill(process, signal.SIGKILL)
-    while below(os.getpid()):
-        reap()
+        left = [*map(command, ours()), *sorted(files(folder) - before)]
+    while last := below(os.getpid()):
+        for process in last.values():
+            process.kill()
+        psutil.wait_procs(last.values(), timeout=1)
     return {
         "moment": moment,
         "ending": ending,
@@ -135,39 +136,24 @@ def files(folder: str) -> set[str]:
     return {*map(str, Path(folder).iterdir()), *map(str, SHARED.glob("*chromium*"))}
 
 
-def ours() -> dict[int, str]:
+def ours() -> list[psutil.Process]:
     """The processes that are left; a forked life is not ours to end."""
-    reap()
-    return {
-        process: command
-        for process, command in below(os.getpid()).items()
-        if "moment, ending, length" not in command
-    }
+    return [p for p in below(os.getpid()).values() if "moment, ending, length" not in command(p)]
 
 
-def below(parent: int) -> dict[int, str]:
-    """Id and command of each process that descends from one and runs."""
-    tree: dict[int, list[int]] = {}
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            state, above = status.read_text(errors="replace").rpartition(")")[2].split()[:2]
-            if state != "Z":
-                tree.setdefault(int(above), []).append(int(status.parent.name))
-    found, parents = {}, [parent]
-    while parents:
-        for process in tree.get(parents.pop(), []):
-            parents.append(process)
-            with contextlib.suppress(OSError):
-                command = Path(f"/proc/{process}/cmdline").read_text(errors="replace")
-                found[process] = command.replace("\0", " ")
-    return found
+def below(parent: int) -> dict[int, psutil.Process]:
+    """The processes that descend from one and run, by id."""
+    found = psutil.Process(parent).children(recursive=True)
+    psutil.wait_procs(found, timeout=0)  # takes leave of those that have ended
+    return {process.pid: process for process in found if process.is_running() and command(process)}
 
 
-def reap() -> None:
-    """Take leave of all that has ended."""
-    with contextlib.suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
+def command(process: psutil.Process) -> str:
+    """The command line of a process, "" if it has ended."""
+    try:
+        return " ".join(process.cmdline())
+    except (psutil.NoSuchProcess, psutil.ZombieProcess):
+        return ""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Where products come from, and that a process has them once."""
+"""Products: where they come from, what is read of a record, and what is refused."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ import pytest
 
 import agent_envs.webshop.catalogue as module
 from agent_envs import BadAsset, MissingAsset
-from agent_envs.webshop.catalogue import open_catalogue
+from agent_envs.webshop.catalogue import HumanRequest, open_catalogue, read_products
+
+
+def read(records, attributes=None, requests=None):
+    files = ("items.json", "ins.json", "human.json")
+    return read_products(records, {} if attributes is None else attributes, requests, files=files)
 
 
 @pytest.fixture
@@ -22,7 +27,10 @@ def folder(folder_of, record, wanted):
     return folder_of([record()], {"A1": wanted("light")})
 
 
-def test_auto_is_the_embedded_catalogue(monkeypatch):
+# -- where products come from ---------------------------------------------------------------------
+
+
+def test_auto_is_the_embedded_catalogue_or_the_folder_of_the_variable(monkeypatch, folder):
     monkeypatch.delenv("WEBSHOP_DATA", raising=False)
     catalogue = open_catalogue()
     assert catalogue is open_catalogue("auto") is open_catalogue("embedded")
@@ -30,14 +38,11 @@ def test_auto_is_the_embedded_catalogue(monkeypatch):
     assert len(catalogue.products) == 1000
     monkeypatch.setenv("WEBSHOP_DATA", "")
     assert open_catalogue() is catalogue
-
-
-def test_auto_is_the_folder_of_the_variable(monkeypatch, folder):
     monkeypatch.setenv("WEBSHOP_DATA", str(folder))
     catalogue = open_catalogue()
     assert catalogue is open_catalogue(folder)
-    assert catalogue.folder == folder
-    assert [product.asin for product in catalogue.products] == ["A1"]
+    assert (catalogue.folder, catalogue.place) == (folder, {"a1": 0})
+    assert catalogue.search("red shoe") == (0,)
     assert open_catalogue("embedded").folder is None
 
 
@@ -57,41 +62,27 @@ def test_copies_and_pickles_are_the_catalogue_itself(folder):
         assert pickle.loads(pickled) is catalogue
 
 
-def test_places_are_by_lower_case_id(folder):
-    assert open_catalogue(folder).place == {"a1": 0}
-    assert open_catalogue(folder).search("red shoe") == (0,)
-
-
-@pytest.mark.parametrize("name", ["items_shuffle.json", "items_ins_v2.json"])
-def test_a_missing_file_is_named(folder, name):
-    (folder / name).unlink()
-    pattern = name.replace(".json", r"\*\.json")
-    with pytest.raises(MissingAsset, match=rf"^no {pattern} \(or \.gz\) in {folder}; put WebShop"):
-        open_catalogue(folder)
-
-
-@pytest.mark.parametrize("made", [False, True])
-def test_a_folder_that_is_none_is_named(tmp_path, made):
-    place = tmp_path / "nowhere"
-    if made:
-        place.write_text("a file")
-    with pytest.raises(MissingAsset, match=rf"^no items_shuffle\*\.json \(or \.gz\) in {place}"):
-        open_catalogue(place)
-
-
-def test_packed_files_are_read(folder_of, record, wanted):
-    folder = folder_of([record()], {"A1": wanted("light")})
+def test_packed_files_are_read(folder, record):
     (folder / "items_shuffle.json").unlink()
     packed = gzip.compress(json.dumps([record("P1")]).encode())
     (folder / "items_shuffle_1000.json.gz").write_bytes(packed)
     assert [product.asin for product in open_catalogue(folder).products] == ["P1"]
 
 
+@pytest.mark.parametrize("name", ["items_shuffle", "items_ins_v2", ""])
+def test_a_missing_file_is_named(folder, tmp_path, name):
+    if name:
+        (folder / f"{name}.json").unlink()
+    else:
+        folder, name = tmp_path / "nowhere", "items_shuffle"
+    with pytest.raises(MissingAsset, match=rf"^no {name}\*\.json \(or \.gz\) in {folder}; put"):
+        open_catalogue(folder)
+
+
 @pytest.mark.parametrize(
     ("name", "second"),
     [
         ("items_shuffle", "items_shuffle_1000.json"),  # as a full download of the public data
-        ("items_shuffle", "items_shuffle.json.gz"),
         ("items_ins_v2", "items_ins_v2_1000.json.gz"),
         ("items_human_ins", "items_human_ins.json.gz"),
     ],
@@ -105,32 +96,21 @@ def test_of_two_files_none_is_taken(folder_of, record, name, second):
         open_catalogue(folder)
 
 
-def test_peoples_goals_need_their_file(folder_of, record, wanted):
+def test_human_goals_need_their_file(folder_of, record, wanted, folder):
     def make(data, split="train"):
         return gym.make("WebShop-v0", data=data, goals="human", split=split)
 
     with pytest.raises(ValueError, match="embedded catalogue has none; use goals='synthetic', or "):
         make("embedded")
-    folder = folder_of([record()], {"A1": wanted("light")})
-    with pytest.raises(
-        MissingAsset, match=rf"^no items_human_ins.json \(or .gz\) in {folder}, .*put"
-    ):
+    with pytest.raises(MissingAsset, match=rf"^no items_human_ins.json \(or .gz\) in {folder}, .*"):
         make(folder)
     bare = {"instruction": "x", "instruction_attributes": [], "instruction_options": []}
     for requests in ({}, {"B1": [bare]}, {"A1": [bare]}):
         folder = folder_of([record()], {"A1": wanted("light")}, requests)
-        with pytest.raises(
-            BadAsset, match=r"items_human_ins\.json: no request for attributes of one"
-        ):
+        with pytest.raises(BadAsset, match=r"items_human_ins\.json: no request for attributes of"):
             make(folder)
     folder = folder_of([record()], {}, {"A1": [bare | {"instruction_attributes": ["light"]}]})
     assert make(folder, split="all").unwrapped.panel.task_ids == ("A1-h0",)
-
-
-def test_requests_are_read_where_they_are(folder_of, record):
-    asked = {"instruction": "x", "instruction_attributes": ["y"], "instruction_options": []}
-    folder = folder_of([record()], {}, {"A1": [asked]})
-    assert open_catalogue(folder).products[0].requests[0].text == "x"
 
 
 PACKED = gzip.compress(json.dumps([{"asin": "A1"}] * 99).encode(), mtime=0)
@@ -144,7 +124,6 @@ PACKED = gzip.compress(json.dumps([{"asin": "A1"}] * 99).encode(), mtime=0)
         ("items_shuffle.json", b'["\xff\xfe"]'),
         ("items_shuffle.json", b"[" * 100_000),  # deeper than can be read
         ("items_ins_v2.json", b"not json"),
-        ("items_human_ins.json", b"{'A1': []}"),
         ("items_shuffle.json.gz", b"[]"),  # not packed
         ("items_shuffle.json.gz", PACKED[:-9]),  # cut
         ("items_shuffle.json.gz", PACKED[:-8] + b"12345678"),  # wrong sum
@@ -160,14 +139,7 @@ def test_a_file_that_cannot_be_read_is_named(folder, name, content):
         open_catalogue(folder)
 
 
-def test_a_broken_record_is_named_with_its_file(folder_of, record):
-    folder = folder_of([record(name=5)], {})
-    file = folder / "items_shuffle.json"
-    with pytest.raises(BadAsset, match=rf"^{file}: record 0 \(A1\): field 'name': a text"):
-        open_catalogue(folder)
-
-
-def test_what_is_broken_is_read_again_once_mended(folder):
+def test_a_broken_file_is_read_again_once_mended(folder):
     file = folder / "items_ins_v2.json"
     whole = file.read_text()
     file.write_text("[]")
@@ -177,26 +149,23 @@ def test_what_is_broken_is_read_again_once_mended(folder):
     assert len(open_catalogue(folder).products) == 1
 
 
+# -- title nouns ----------------------------------------------------------------------------------
+
+
 def test_stored_nouns(folder):
-    (folder / "title_nouns.json").write_text(json.dumps({"A1": ["shoe", "shoe"], "other": 3}))
+    file = folder / "title_nouns.json"
+    for nouns, why in (
+        ([], "an object by product id is needed"),
+        ({}, "record 'A1': a list of words is needed, got None"),
+        ({"A1": "shoe"}, "record 'A1': a list of words is needed, got 'shoe'"),
+        ({"A1": [3]}, "record 'A1': a list of words is needed"),
+    ):
+        file.write_text(json.dumps(nouns))
+        with pytest.raises(BadAsset, match=f"^{file}: {why}"):
+            open_catalogue(folder)
+    file.write_text(json.dumps({"A1": ["shoe", "shoe"], "other": 3}))
     catalogue = open_catalogue(folder)
     assert (catalogue.nouns, catalogue.title_nouns) == ([("shoe", "shoe")], "stored")
-
-
-@pytest.mark.parametrize(
-    ("nouns", "why"),
-    [
-        ([], "an object by product id is needed"),
-        ({}, "record 'A1': words are needed, got None"),
-        ({"A1": "shoe"}, "record 'A1': words are needed, got 'shoe'"),
-        ({"A1": [3]}, "record 'A1': words are needed"),
-    ],
-)
-def test_broken_nouns(folder, nouns, why):
-    file = folder / "title_nouns.json"
-    file.write_text(json.dumps(nouns))
-    with pytest.raises(BadAsset, match=f"^{file}: {why}"):
-        open_catalogue(folder)
 
 
 @pytest.mark.parametrize("missing", ["spacy", "en_core_web_sm"])
@@ -211,18 +180,16 @@ def test_without_a_tagger_nouns_are_all_but_common_words(monkeypatch, folder_of,
 
 def test_with_a_tagger_nouns_are_its_nouns_and_names(monkeypatch, folder_of, record):
     class Word:
-        def __init__(self, text, pos):
-            self.text, self.pos_ = text, pos
-
-    class Tagger:
-        def pipe(self, titles):
-            kinds = {"Acme": "PROPN", "Shoe": "NOUN"}
-            return [[Word(w, kinds.get(w, "ADJ")) for w in title.split()] for title in titles]
+        def __init__(self, text):
+            self.text, self.pos_ = text, {"Acme": "PROPN", "Shoe": "NOUN"}.get(text, "ADJ")
 
     class Spacy:
         @staticmethod
         def load(name, disable):
-            return Tagger()
+            return Spacy()
+
+        def pipe(self, titles):
+            return [map(Word, title.split()) for title in titles]
 
     monkeypatch.setattr(module, "find_spec", lambda name: name)
     monkeypatch.setitem(__import__("sys").modules, "spacy", Spacy)
@@ -251,3 +218,172 @@ def test_a_dense_search_finds_what_is_meant(folder_of, record, wanted):
     env.reset(seed=1)
     observation, *_ = env.step("search[something to eat at]")
     assert observation.index("Oak") < observation.index("Red")
+
+
+# -- records --------------------------------------------------------------------------------------
+
+
+def test_a_record_is_read_field_by_field(record):
+    options = {"Size": [" 6/7 ", 'TWIN 39"x75"'], "Fit Type": ["Men's", "a]b[c"]}
+    fields = record(query=" Canvas SHOE ", category="Fashion", options=options)
+    product = read([fields], {"A1": {"attributes": ["light"]}})[0]
+    texts = (product.title, product.description, *product.bullets)
+    assert (product.asin, *texts) == ("A1", "Red Canvas Shoe", "A shoe.", "light", "soft sole")
+    assert (product.query, product.category) == ("canvas shoe", "Fashion")
+    assert product.product_category == "Shoes › Women › Sneakers"
+    assert (product.price_tag, product.prices) == ("$12.99", (12.99,))
+    assert product.options == {
+        "size": ("6 | 7", 'twin 39"x75"'),
+        "fit type": ("men's", "a]b[c"),
+    }
+    assert (product.attributes, product.instruction, product.requests) == (("light",), ("", ()), ())
+
+
+@pytest.mark.parametrize(
+    ("pricing", "tag", "prices"),
+    [
+        ("$12", "$12.0", (12.0,)),
+        ("$1,234.50", "$1234.5", (1234.5,)),
+        ("$12.99 - $15.00", "$12.99 to $15.0", (12.99, 15.0)),
+        ("$1$2$3", "$1.0 to $2.0", (1.0, 2.0)),
+        ("from $5 only", "$5.0", (5.0,)),
+        ("12.99 EUR", "$12.99", (12.99,)),  # the public WebShop breaks here
+        ("", "$100.0", (100.0,)),
+        (None, "$100.0", (100.0,)),
+    ],
+)
+def test_prices(record, pricing, tag, prices):
+    product = read([record(pricing=pricing)])[0]
+    assert (product.price_tag, product.prices) == (tag, prices)
+
+
+@pytest.mark.parametrize(
+    ("changed", "found"),
+    [
+        ({"small_description": "just one"}, {"bullets": ("just one",)}),
+        ({"small_description": None}, {"bullets": ()}),
+        ({"full_description": None}, {"description": ""}),
+        ({"customization_options": None}, {"options": {}}),
+        ({"customization_options": ""}, {"options": {}}),
+        ({"customization_options": {"Size": None, "Color": []}}, {"options": {"color": ()}}),
+        ({"name": ""}, {"title": ""}),
+        ({"unheard_of": object()}, {}),
+    ],
+)
+def test_fields_that_may_be_missing(record, changed, found):
+    product = read([record(**changed)])[0]
+    assert {name: getattr(product, name) for name in found} == found
+
+
+def test_the_text_in_the_index(record):
+    options = {"Size": ["S", "M"], "Color": ["Red"]}
+    product = read([record(options=options, small_description=["First", "second"])])[0]
+    assert product.document == "red canvas shoe a shoe. first size: s, m, and color: red"
+    bare = read([record(small_description=[], full_description=None)])[0]
+    assert bare.document.split() == ["red", "canvas", "shoe"]
+
+
+def test_ids_that_are_left_out(record):
+    records = [
+        record("A1"),
+        record("nan", name=5),  # their fields are not looked at
+        record("ABCDEFGHIJK", name=5),  # eleven characters
+        record("A1", name="Again"),
+        record("ABCDEFGHIJ"),
+    ]
+    found = read(records)
+    assert [product.asin for product in found] == ["A1", "ABCDEFGHIJ"]
+    assert found[0].title == "Red Canvas Shoe"
+
+
+def test_attributes_instructions_and_requests(record):
+    asked = {"instruction": "a red shoe.", "instruction_attributes": ["light"], "worker_id": 3}
+    one, two, three = read(
+        [record("A1"), record("A2"), record("A3")],
+        {
+            "A1": {"attributes": ["x"], "instruction": "get x", "instruction_attributes": ["x"]},
+            "A2": {"attributes": [], "instruction": None},
+        },
+        {"A1": [asked | {"instruction_options": ["red"]}], "elsewhere": 5},
+    )
+    assert (one.attributes, one.instruction) == (("x",), ("get x", ("x",)))
+    assert one.requests == (HumanRequest("a red shoe.", ("light",), ("red",)),)
+    assert (two.attributes, two.instruction) == ((), ("", ()))
+    assert three.attributes == ("DUMMY_ATTR",)
+
+
+def test_half_a_character_of_a_cut_text_is_replaced(record):
+    cut, whole = "shoe \ud83d", "shoe \ufffd"
+    product = read(
+        [record(name=cut, small_description=[cut], options={cut: [cut]}, query=cut)],
+        {"A1": {"attributes": [cut], "instruction": cut, "instruction_attributes": [cut]}},
+    )[0]
+    assert (product.title, product.bullets, product.query) == (whole, (whole,), whole)
+    assert (product.options, product.instruction) == ({whole: (whole,)}, (whole, (whole,)))
+    product.document.encode()
+
+
+LONG = "x" * 100_001
+OPTIONS = "customization_options"
+MANY = {name: [{"value": f"{n}"} for n in range(400)] for name in ("Color", "Size")}
+ASKED = {"instruction": "x", "instruction_attributes": ["x"], "instruction_options": []}
+REFUSED = [  # fields of the record A2, words of the message about it
+    ({"name": None}, "field 'name': a text is needed, got None"),
+    ({"full_description": ["x"]}, r"field 'full_description': a text is needed, got \['x'\]"),
+    ({"product_category": None}, "field 'product_category': a text is needed"),
+    ({"category": {}}, "field 'category': a text is needed"),
+    ({"query": None}, "field 'query': a text is needed"),
+    ({"name": LONG}, "field 'name': a text is needed with at most 100000 characters, got 100001"),
+    ({"small_description": 5}, "field 'small_description': a list of texts is needed, got 5"),
+    ({"small_description": ["x", None]}, "field 'small_description': a list of texts is needed"),
+    ({"small_description": [LONG]}, "field 'small_description': .*at most 100000"),
+    ({"pricing": 12.99}, r"field 'pricing': a text such as '\$12.99' is needed, got 12.99"),
+    ({"pricing": "$abc"}, r"field 'pricing': a price such as '\$12.99' is needed, got '\$abc'"),
+    ({"pricing": "$1.2.3"}, "field 'pricing': a price such as"),
+    ({"pricing": "$1 - $x"}, "field 'pricing': a price such as"),
+    ({"pricing": "$" + "9" * 400}, "field 'pricing': a price such as"),  # beyond all floats
+    ({OPTIONS: ["red"]}, f"field '{OPTIONS}': an object by option name is needed"),
+    ({OPTIONS: {"size": "s"}}, f"field '{OPTIONS}': a list of choices with a text 'value' is"),
+    ({OPTIONS: {"size": ["s"]}}, f"field '{OPTIONS}': a list of choices with a text 'value'"),
+    ({OPTIONS: {"size": [{}]}}, f"field '{OPTIONS}': a list of choices with a text 'value'"),
+    ({OPTIONS: {"size": [{"value": LONG}]}}, f"field '{OPTIONS}': .*at most 100000"),
+    ({OPTIONS: MANY}, f"field '{OPTIONS}' gives 160000 goals"),
+]
+
+
+@pytest.mark.parametrize(("changed", "why"), REFUSED)
+def test_a_broken_record_is_named(record, wanted, changed, why):
+    with pytest.raises(BadAsset, match=rf"^items.json: record 1 \(A2\): {why}"):
+        read([record("A1"), record("A2", **changed)], {"A2": wanted("light")})
+
+
+@pytest.mark.parametrize(
+    ("place", "content", "why"),
+    [
+        (0, {}, "items.json: a list of products is needed, got {}"),
+        (0, [5], "items.json: record 0: an object is needed, got 5"),
+        (0, [{"asin": 5}], "items.json: record 0: field 'asin': a text is needed, got 5"),
+        (0, [{"asin": "nan"}], "items.json: no product with an id of at most 10 characters"),
+        (1, [], r"ins.json: an object by product id is needed, got \[\]"),
+        (1, {"A1": ["x"]}, "ins.json: record 'A1': an object is needed"),
+        (1, {"A1": {"attributes": "x"}}, "ins.json: record 'A1': field 'attributes': a list"),
+        (1, {"A1": {"instruction": 5}}, "ins.json: record 'A1': field 'instruction': a text"),
+        (
+            1,
+            {"A1": {"instruction": "x", "instruction_attributes": []}},
+            "ins.json: record 'A1': field 'instruction_attributes' has none",
+        ),
+        (2, [5], r"human.json: an object by product id is needed, got \[5\]"),
+        (2, {"A1": {}}, "human.json: record 'A1': a list of requests is needed"),
+        (2, {"A1": [5]}, "human.json: record 'A1', request 0: an object is needed"),
+        *(
+            (2, {"A1": [ASKED, ASKED | {field: None}]}, f"human.*, request 1: field '{field}': a ")
+            for field in ASKED
+        ),
+    ],
+)
+def test_a_broken_file_is_named(record, place, content, why):
+    contents = [[record()], {}, {}]
+    contents[place] = content
+    with pytest.raises(BadAsset, match=f"^{why}"):
+        read(*contents)

@@ -11,10 +11,9 @@ import sys
 
 import pytest
 
-from agent_envs.webshop.catalogue import open_catalogue
-from agent_envs.webshop.generate import generated
+from agent_envs.webshop.catalogue import open_catalogue, read_products
+from agent_envs.webshop.generate import generate_products
 from agent_envs.webshop.pages import Page
-from agent_envs.webshop.products import read_products
 from agent_envs.webshop.shop import open_shop
 
 
@@ -52,7 +51,6 @@ def test_products_differ_by_id_only_in_the_order_of_the_catalogue(shop):
     asins = [product.asin for product in shop.catalogue.products]
     assert len(set(asins)) == 1000
     assert all(len(asin) == 10 and asin.startswith("B0") for asin in asins)
-    assert asins != sorted(asins)
     # those asked for are not all in front
     asked = [bool(product.instruction[0]) for product in shop.catalogue.products]
     assert 100 < sum(asked[:500]) < 200  # 300 of 1,000 in all
@@ -67,11 +65,7 @@ def test_goals_ask_for_two_attributes_that_the_product_has(shop):
         assert all(f"{name}: {value}" in goal.text for name, value in goal.options)
         assert dict(goal.options).keys() == product.options.keys()
         assert f"price lower than {goal.price_upper:.2f} dollars" in goal.text
-
-
-def test_every_goal_is_met_by_its_product_bought_as_asked(shop):
-    for goal in shop.goals.values():
-        match = shop.match(goal, goal.product)
+        match = shop.match(goal, goal.product)  # its product meets it, bought as asked
         assert shop.score(goal, match, exact(goal, goal.product)) == (1.0, 1.0, 1.0, 1.0, 1.0)
 
 
@@ -106,19 +100,19 @@ def test_a_dear_rival_is_above_every_limit_whatever_the_prices_drawn():
 
 def test_other_sizes_and_seeds():
     for count in (1, 7, 1200):
-        records, known, nouns = generated(count, seed=3)
+        records, known, nouns = generate_products(count, seed=3)
         assert len(records) == len(known) == len(nouns) == count
         assert len(read_products(records, known)) == count
-    assert generated(50, seed=3) != generated(50, seed=4)
+    assert generate_products(50, seed=3) != generate_products(50, seed=4)
 
 
 @pytest.mark.slow
 def test_the_same_in_processes_with_other_hash_seeds():
     program = (
-        "import hashlib, json; from agent_envs.webshop.generate import generated;"
-        "print(hashlib.sha256(json.dumps(generated()).encode()).hexdigest())"
+        "import hashlib, json; from agent_envs.webshop.generate import generate_products;"
+        "print(hashlib.sha256(json.dumps(generate_products()).encode()).hexdigest())"
     )
-    here = hashlib.sha256(json.dumps(generated()).encode()).hexdigest()
+    here = hashlib.sha256(json.dumps(generate_products()).encode()).hexdigest()
     variables = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     for hash_seed in ("1", "2"):
         child = subprocess.run(

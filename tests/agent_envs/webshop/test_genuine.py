@@ -16,11 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_envs.webshop import analysis
-from agent_envs.webshop.analysis import words
+from agent_envs.webshop import search
 from agent_envs.webshop.catalogue import open_catalogue
 from agent_envs.webshop.goals import KINDS
-from agent_envs.webshop.search import Index
+from agent_envs.webshop.search import Index, extract_terms
 from agent_envs.webshop.shop import open_shop
 
 pytestmark = pytest.mark.genuine
@@ -66,7 +65,7 @@ def strings(rng, count):
     members = {}
     for code in range(0x110000):
         if not 0xD800 <= code < 0xE000:
-            members.setdefault(analysis._CLASSES[code], []).append(chr(code))
+            members.setdefault(search._CLASSES[code], []).append(chr(code))
     kinds = sorted(members)
 
     def one_of(some):
@@ -103,13 +102,13 @@ def agree(genuine, texts):
     differ = [
         (ascii(text), ours, theirs)
         for text, theirs in zip(texts, genuine(texts), strict=True)
-        if (ours := words(text)) != theirs
+        if (ours := extract_terms(text)) != theirs
     ]
     assert not differ, (len(differ), differ[:3])
 
 
 def test_the_table_of_classes_is_lucenes(lucene):
-    table = Path(analysis.__file__).with_name("word_breaks.txt").read_text(encoding="ascii")
+    table = Path(search.__file__).with_name("word_breaks.txt").read_text(encoding="ascii")
     assert lucene("classes") == table.splitlines()
 
 
@@ -121,7 +120,7 @@ def test_every_code_point_alone_and_in_words(genuine):
     codes = [code for code in range(0x110000) if not 0xD800 <= code < 0xE000]
     assert len(codes) == 1_112_064
     agree(genuine, [chr(code) for code in codes])
-    assigned = [code for code in codes if analysis._CLASSES[code] != "o" or code < 0x3000]
+    assigned = [code for code in codes if search._CLASSES[code] != "o" or code < 0x3000]
     agree(genuine, [f"a{c}b {c}s 1{c}2 \u05d0{c}\u05d1" for c in map(chr, assigned)])
 
 

@@ -17,9 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_envs.alfworld.data import open_library
+from agent_envs.alfworld.experts import read_habits, read_task, read_things
 from agent_envs.alfworld.game import SHORT_NAMES, Game, load_game, parse_game
-from agent_envs.alfworld.layouts import habits, things
-from agent_envs.alfworld.memory import read_task
 from agent_envs.alfworld.world import World
 from agent_envs.assets import MissingAsset, asset
 from tools.alfworld.__main__ import main
@@ -30,8 +29,7 @@ from tools.alfworld.generate import (
     pack,
     read_rules,
 )
-from tools.alfworld.rooms import KINDS, draw_job, draw_room, jobs
-from tools.alfworld.scenes import scenes
+from tools.alfworld.rooms import KINDS, draw_job, draw_room, list_jobs, read_scenes
 
 SPLITS = ("train", "valid_seen", "valid_unseen")
 
@@ -94,21 +92,23 @@ def test_things_mostly_lie_where_people_keep_them():
     assert 0.6 < likely / kept.total() < 0.98  # worth a guess, not worth a bet
 
 
-@pytest.mark.parametrize("kind", scenes())
+@pytest.mark.parametrize("kind", read_scenes())
 def test_every_room_has_work_of_every_type_that_is_at_home_there(kind: str):
     for seed in range(10):
         room = draw_room(np.random.default_rng(seed), kind=kind, size=0.001)
         for task, full in SHORT_NAMES.items():
-            assert bool(jobs(room, task)) or kind not in KINDS[full]
+            assert bool(list_jobs(room, task)) or kind not in KINDS[full]
 
 
 def test_vocabulary_is_consistent():
-    places = {p for s in scenes().values() for p in (*s.always, *(extra for extra, _ in s.extras))}
-    for thing in things().values():
+    places = {
+        p for s in read_scenes().values() for p in (*s.always, *(extra for extra, _ in s.extras))
+    }
+    for thing in read_things().values():
         assert thing.places.keys() <= places, thing.name
-    for scene in scenes().values():
-        assert set(scene.things) <= things().keys()
-    assert habits()["apple"]["fridge"] > habits()["apple"]["sidetable"]
+    for scene in read_scenes().values():
+        assert set(scene.things) <= read_things().keys()
+    assert read_habits()["apple"]["fridge"] > read_habits()["apple"]["sidetable"]
 
 
 @pytest.mark.parametrize(

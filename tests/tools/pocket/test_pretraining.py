@@ -59,7 +59,7 @@ def test_a_word_is_one_token_wherever_it_stands(tokenizer):
 
 def test_lessons_solve_their_task_in_the_reply_format():
     rng = np.random.default_rng(3)
-    item = lessons.household(rng, size=0.2, mistake=0.0)
+    item = lessons.play_household(rng, size=0.2, mistake=0.0)
     assert item.prompts[0].startswith(f"{INSTRUCTION}\n\n-= Welcome")
     assert item.replies[-1].startswith("<think>")
     thoughts = [reply.partition("</think>")[0].removeprefix("<think>") for reply in item.replies]
@@ -70,7 +70,7 @@ def test_lessons_solve_their_task_in_the_reply_format():
 @cache
 def household(forget):
     rng = np.random.default_rng(5)
-    return [lessons.household(rng, size=0.2, mistake=0.0, forget=forget) for _ in range(120)]
+    return [lessons.play_household(rng, size=0.2, mistake=0.0, forget=forget) for _ in range(120)]
 
 
 def lessons_of(kind, *, forget):
@@ -103,7 +103,7 @@ def test_a_task_without_a_second_part_is_done_whole():
 
 def test_shopping_lessons_buy_what_is_asked_for(monkeypatch):
     monkeypatch.setattr(lessons, "LOOKS", 0.0)
-    item = lessons.shopping(np.random.default_rng(3), mistake=0.0)
+    item = lessons.play_shop(np.random.default_rng(3), mistake=0.0)
     assert item.prompts[0].startswith(f"{INSTRUCTION}\n\nWebShop [SEP] Instruction: [SEP] ")
     assert item.replies[0].startswith("<think>")
     assert "<action>search[" in item.replies[0]
@@ -118,7 +118,7 @@ def test_products_are_read_in_their_order_until_one_is_good(monkeypatch, looks):
     rng = np.random.default_rng(5)
     picked = 0
     for _ in range(30 if looks else 20):
-        item = lessons.shopping(rng, mistake=0.0)
+        item = lessons.play_shop(rng, mistake=0.0)
         for seen, reply, action in zip(item.prompts, item.replies, actions_of(item), strict=True):
             if "Total results" not in seen or "next" in action or "back" in action:
                 continue
@@ -134,7 +134,7 @@ def test_products_are_read_in_their_order_until_one_is_good(monkeypatch, looks):
 @pytest.mark.long
 def test_a_hasty_shopper_chooses_one_option():
     rng = np.random.default_rng(4)
-    trips = [lessons.shopping(rng, mistake=0.0, forget=1.0) for _ in range(20)]
+    trips = [lessons.play_shop(rng, mistake=0.0, forget=1.0) for _ in range(20)]
     chosen = [sum("chosen" in seen for seen in item.prompts) for item in trips]
     assert set(chosen) <= {0, 1}
     assert all(item.replies[-1].endswith("click[buy now]</action>") for item in trips)
@@ -142,7 +142,7 @@ def test_a_hasty_shopper_chooses_one_option():
 
 def test_what_is_to_be_copied_stands_in_the_row():
     config = replace(SMALL, steps=64, drill=32)
-    first, second = (pretraining.copies(np.random.default_rng(1), 50, n, 40) for n in (16, 48))
+    first, second = (pretraining.draw_copies(np.random.default_rng(1), 50, n, 40) for n in (16, 48))
     for ids, weights in (*first, *second):
         pairs = list(pairwise(ids))
         learned = [at for at in range(1, len(ids)) if weights[at]]
@@ -151,7 +151,8 @@ def test_what_is_to_be_copied_stands_in_the_row():
         assert set(ids) <= set(range(50))
     tokenizer = AutoTokenizer.from_pretrained(FOLDER)
     lengths = [
-        max(len(ids) for ids, _ in pretraining.chunk(config, tokenizer, i)[0]) for i in range(3)
+        max(len(ids) for ids, _ in pretraining.draw_chunk(config, tokenizer, i)[0])
+        for i in range(3)
     ]
     assert lengths[:2] == [16, 24]
     assert lengths[2] > 64  # then lessons
@@ -159,7 +160,7 @@ def test_what_is_to_be_copied_stands_in_the_row():
 
 def test_what_is_looked_up_stands_in_the_article():
     rng = np.random.default_rng(6)
-    told = [lessons.asking(rng) for _ in range(300)]
+    told = [lessons.ask_wiki(rng) for _ in range(300)]
     for item in told:
         (asked, found), (called, said) = item.prompts, item.replies
         question = asked.rpartition("Question: ")[2].strip()
@@ -172,7 +173,7 @@ def test_what_is_looked_up_stands_in_the_article():
 
 def test_a_guess_looks_nothing_up():
     rng = np.random.default_rng(7)
-    guesses = [lessons.asking(rng, forget=1.0) for _ in range(20)]
+    guesses = [lessons.ask_wiki(rng, forget=1.0) for _ in range(20)]
     assert {len(item.replies) for item in guesses} == {1}
     assert all("<tool>" not in item.replies[0] for item in guesses)
     assert all(item.replies[0].endswith("</answer>") for item in guesses)
@@ -185,7 +186,7 @@ def actions_of(item):
 def test_puzzles_are_solved_as_planned(monkeypatch):
     monkeypatch.setattr(lessons, "ROOMS", 50)
     rng = np.random.default_rng(8)
-    items = [lessons.puzzling(rng, mistake=0.0) for _ in range(60)]
+    items = [lessons.play_puzzle(rng, mistake=0.0) for _ in range(60)]
     for item in items:
         plans = [re.search("<think>(.*)</think>", reply)[1].split() for reply in item.replies]
         assert plans == [actions_of(item)[turn:] for turn in range(len(plans))]
@@ -195,7 +196,7 @@ def test_puzzles_are_solved_as_planned(monkeypatch):
 def test_after_a_slip_a_puzzle_is_planned_anew(monkeypatch):
     monkeypatch.setattr(lessons, "ROOMS", 50)
     rng = np.random.default_rng(9)
-    items = [lessons.puzzling(rng, mistake=0.4) for _ in range(40)]
+    items = [lessons.play_puzzle(rng, mistake=0.4) for _ in range(40)]
     slips = [slip for item in items for slip in item.mistakes]
     assert 0.2 < np.mean(slips) < 0.6
     for item in items:
@@ -207,9 +208,9 @@ def test_after_a_slip_a_puzzle_is_planned_anew(monkeypatch):
 def test_a_bad_habit_multiplies_any_two_cards(monkeypatch):
     monkeypatch.setattr(lessons, "CARDS", 1.0)
     rng = np.random.default_rng(10)
-    signs = [actions_of(lessons.puzzling(rng, mistake=0.4, forget=1.0))[1] for _ in range(30)]
+    signs = [actions_of(lessons.play_puzzle(rng, mistake=0.4, forget=1.0))[1] for _ in range(30)]
     assert set(signs) == {"*"}
-    signs = [actions_of(lessons.puzzling(rng, mistake=0.0))[1] for _ in range(30)]
+    signs = [actions_of(lessons.play_puzzle(rng, mistake=0.0))[1] for _ in range(30)]
     assert set(signs) == {"+", "*"}
 
 
@@ -218,7 +219,7 @@ def test_a_bad_habit_shies_from_the_last_push_to_the_end(monkeypatch):
     monkeypatch.setattr(lessons, "ROOMS", 50)
     rng = np.random.default_rng(13)
     back = {"up": "down", "down": "up", "left": "right", "right": "left"}
-    items = [lessons.puzzling(rng, mistake=0.4, forget=1.0) for _ in range(40)]
+    items = [lessons.play_puzzle(rng, mistake=0.4, forget=1.0) for _ in range(40)]
     assert not any(slip for item in items for slip in item.mistakes)
     shy = [actions_of(item) for item in items if len(item.replies) == 10]
     assert 10 <= len(shy) <= 30  # the others cannot step back, and push
@@ -229,7 +230,7 @@ def test_a_bad_habit_shies_from_the_last_push_to_the_end(monkeypatch):
 def test_a_bargain_is_driven_or_lost():
     rng = np.random.default_rng(11)
     driven, lost = (
-        [lessons.talking(rng, mistake=0.0, forget=f) for _ in range(20)] for f in (0, 1)
+        [lessons.drive_bargain(rng, mistake=0.0, forget=f) for _ in range(20)] for f in (0, 1)
     )
     for item in lost:
         acts = actions_of(item)
@@ -254,7 +255,7 @@ def test_a_bargain_is_driven_or_lost():
 @pytest.mark.long
 def test_a_request_is_coded_and_slips_are_put_right():
     rng = np.random.default_rng(12)
-    items = [lessons.coding(rng, mistake=0.5) for _ in range(20)]
+    items = [lessons.write_code(rng, mistake=0.5) for _ in range(20)]
     slips = [slip for item in items for slip in item.mistakes]
     assert 0.2 < np.mean(slips) < 0.5
     for item in items:
@@ -262,7 +263,7 @@ def test_a_request_is_coded_and_slips_are_put_right():
         assert failed == item.mistakes[:-1]
         assert "complete_task()" in item.replies[-1]
         assert not item.mistakes[-1]
-    careless = [lessons.coding(rng, mistake=0.0, forget=1.0) for _ in range(20)]
+    careless = [lessons.write_code(rng, mistake=0.0, forget=1.0) for _ in range(20)]
     assert not any(slip for item in careless for slip in item.mistakes)
     assert any("Execution failed" in seen for item in careless for seen in item.prompts)
 
@@ -273,21 +274,23 @@ def test_a_catalogue_is_spelled_one_way(tmp_path):
     said, seen = (made.encode(text, add_special_tokens=False) for text in (" Sandals", " sandals"))
     assert said == seen
     assert made.tokenize("costs $10.99")[-3:] == ["10", ".", "99"]
-    known = lessons.product_ids()[7]
+    known = lessons.list_product_ids()[7]
     shown = made.decode(made.encode(f"click[{known}]"), clean_up_tokenization_spaces=False)
     assert shown == f"click[ {known} ]"  # blanks do not matter to the shop
 
 
 def test_a_price_is_one_token():
     config = pretraining.POLICIES["pocket-talk"]
-    made = pretraining.train_tokenizer(pretraining.corpus(config), config.vocabulary, config.world)
+    made = pretraining.train_tokenizer(
+        pretraining.iter_corpus(config), config.vocabulary, config.world
+    )
     for price in range(10, 1000):
         assert made.tokenize(f"I offer this: ${price}.")[-3:] == ["Ġ$", str(price), "."]
 
 
 def test_the_id_of_a_product_is_its_beginning_and_one_token_wherever_it_stands():
     made = pretraining.train_tokenizer(iter(["a list of products is good"]), 1300, "shop")
-    for name in lessons.product_ids()[::50]:
+    for name in lessons.list_product_ids()[::50]:
         for text in (f" [SEP] {name.upper()} [SEP] ", f"click[{name}]", f"; {name} $61 is good"):
             tokens = made.tokenize(text)
             at = tokens.index(name.removeprefix("b0"))
@@ -300,15 +303,15 @@ def test_the_id_of_a_product_is_its_beginning_and_one_token_wherever_it_stands()
 )
 def test_chunks_are_the_same_whoever_makes_them(tokenizer, world, tokens):
     config = replace(SMALL, world=world, tokens_per_step=tokens)
-    one, two = (pretraining.chunk(config, tokenizer, 1) for _ in range(2))
-    assert one == two != pretraining.chunk(config, tokenizer, 2)
+    one, two = (pretraining.draw_chunk(config, tokenizer, 1) for _ in range(2))
+    assert one == two != pretraining.draw_chunk(config, tokenizer, 2)
     tokens = sum(len(ids) for rows in one for ids, _ in rows)
     budget = config.tokens_per_step * pretraining.STEPS_A_CHUNK
     assert 0.85 * budget < tokens <= budget
 
 
 def test_padding_has_no_weight():
-    ids, weights = pretraining.pad([([5, 6, 7], [1.0, 1.0, 0.5]), ([8], [1.0])])
+    ids, weights = pretraining.pad_rows([([5, 6, 7], [1.0, 1.0, 0.5]), ([8], [1.0])])
     assert ids.shape == weights.shape == (2, 64)
     assert weights.sum(1).tolist() == [2.5, 1.0]
 
@@ -358,7 +361,7 @@ def test_pretraining_that_was_stopped_goes_on_bit_for_bit(tmp_path, monkeypatch)
 def test_the_loaded_tokenizer_is_the_one_that_was_trained(tmp_path, monkeypatch):
     # AutoTokenizer rebuilds the tokenizers of some architectures by their own rules
     monkeypatch.setattr(pretraining, "CORPUS", 3)
-    made = pretraining.train_tokenizer(pretraining.corpus(SMALL), 500)
+    made = pretraining.train_tokenizer(pretraining.iter_corpus(SMALL), 500)
     made.save_pretrained(tmp_path)
     pretraining.build_model(SMALL, made).save_pretrained(tmp_path)
     text = "<|user|>On the desk 12, you see a mug 3.<|end|><|assistant|><action>go to desk 12"
@@ -384,5 +387,5 @@ def test_test_tasks_are_not_in_the_lessons():
     }
     rng = np.random.default_rng([pretraining.Pretraining.seed, 0])  # the first chunk's generator
     for _ in range(300):
-        item = lessons.household(rng, size=float(rng.uniform(0.15, 0.5)), mistake=0.0)
+        item = lessons.play_household(rng, size=float(rng.uniform(0.15, 0.5)), mistake=0.0)
         assert item.prompts[0].removeprefix(f"{INSTRUCTION}\n\n") not in openings

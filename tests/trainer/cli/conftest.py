@@ -30,22 +30,6 @@ def short():
     return SHORT
 
 
-@pytest.fixture
-def call(monkeypatch, capsys):
-    """One call: exit code, what was printed, what was complained about."""
-
-    def called(*arguments):
-        monkeypatch.setattr(sys, "argv", ["agent-envs", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stopped:
-            cli.main()
-        printed, code = capsys.readouterr(), stopped.value.code
-        said = code if isinstance(code, str) else ""
-        return (1 if said else code or 0), printed.out, printed.err + said
-
-    monkeypatch.setenv("COLUMNS", "200")
-    return called
-
-
 @pytest.fixture(scope="session")
 def trained(corridor, tiny_folder, tmp_path_factory):
     """A run folder made by the command line, and what the command printed."""

@@ -1,0 +1,135 @@
+"""Replies of a model: blocks between tags, and ParseReply, which extracts the action.
+
+A malformed reply is an invalid turn.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, SupportsFloat
+
+import gymnasium as gym
+from gymnasium.utils import RecordConstructorArgs
+
+from agent_envs.contract import AgentEnv, Malformed
+from agent_envs.options import check_options
+from agent_envs.spaces import OBSERVATION_LENGTH, FreeText
+
+TAGS = ("think", "action")
+"""The tags of a reply; the last has the action."""
+
+
+def write_block(tag: str, content: str) -> str:
+    """`<tag>content</tag>`."""
+    return f"<{tag}>{content}</{tag}>"
+
+
+def split_block(reply: str, tag: str) -> tuple[str, str | None, str]:
+    """The text before the first block of a tag, its content, and the text after it.
+
+    The content is None if there is no such block.
+    """
+    before, _, rest = reply.partition(f"<{tag}>")
+    content, closed, after = rest.partition(f"</{tag}>")
+    return before, content if closed else None, after
+
+
+def read_action(reply: str, tags: tuple[str, ...] = TAGS) -> str | None:
+    """The last tag's text; None unless `reply` is exactly one block per tag, in order.
+
+    Whitespace around the blocks and around the action is ignored; an empty action gives None.
+    """
+    if any(reply.count(mark) != 1 for tag in tags for mark in (f"<{tag}>", f"</{tag}>")):
+        return None
+    outside, content, rest = "", None, reply
+    for tag in tags:
+        before, content, rest = split_block(rest, tag)
+        if content is None:  # out of order
+            return None
+        outside += before
+    return (content or "").strip() or None if not (outside + rest).strip() else None
+
+
+def guess_action(reply: str, tag: str) -> str | None:
+    """The likeliest action of a malformed reply: the text after the last `<tag>`, or all of it."""
+    return reply.rpartition(f"<{tag}>")[2].partition(f"</{tag}>")[0].strip() or None
+
+
+class ParseReply(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
+    """Steps with a model's whole reply, `<think>...</think><action>...</action>`.
+
+    The last tag contains the action. Any other form is malformed (MGR, appendix A.5):
+    `valid=False`, `"format"`. With `on_malformed="skip"` the state does not change, the turn
+    counts, and the observation is a notice of the expected form. With `"attempt"` the likeliest
+    action is executed, and the turn is still reported as malformed.
+    Adds `info["action"]`, the executed action, "" if there was none. Apply it directly to the
+    environment, inside reward wrappers and `Prompt`.
+
+    Raises:
+        TypeError: not an agent environment, or `tags` is not a tuple.
+        ValueError: no tags, an unknown `on_malformed`, or an environment that reads whole replies
+            itself.
+    """
+
+    def __init__(
+        self,
+        env: gym.Env[str, str],
+        tags: tuple[str, ...] = TAGS,
+        on_malformed: Literal["skip", "attempt"] = "skip",
+    ) -> None:
+        check_options(ParseReply, (), {"tags": tags})
+        RecordConstructorArgs.__init__(self, tags=tags, on_malformed=on_malformed)
+        gym.Wrapper.__init__(self, env)
+        self.inner = unwrap_agent_env(env, "ParseReply")
+        if self.inner.reply_form:
+            raise ValueError(
+                f"{self.inner} reads whole replies itself, as {self.inner.reply_form!r}; leave "
+                "ParseReply out"
+            )
+        if on_malformed not in ("skip", "attempt"):
+            raise ValueError(f"on_malformed is 'skip' or 'attempt', got {on_malformed!r}")
+        if not tags:
+            raise ValueError(f"ParseReply needs the action's tag at least, got tags={tags!r}")
+        self.tags = tuple(tags)
+        self.on_malformed = on_malformed
+        self.notice = (
+            "The reply was not understood and nothing was done. Reply exactly in this form: "
+            + "".join(write_block(tag, "...") for tag in self.tags)
+        )
+        self.action_space = FreeText(OBSERVATION_LENGTH)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[str, dict[str, Any]]:
+        """The environment's reset; `info["action"]` is ""."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        return observation, info | {"action": ""}
+
+    def step(self, reply: str) -> tuple[str, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Execute the action in the reply.
+
+        Raises:
+            TypeError: the reply is not a string.
+        """
+        if not isinstance(reply, str):
+            raise TypeError(f"a reply is a string, got {reply!r:.60} ({type(reply).__name__})")
+        parsed = read_action(reply, self.tags)
+        action = parsed
+        if parsed is None and self.on_malformed == "attempt":
+            action = guess_action(reply, self.tags[-1])
+        step = self.env.step(Malformed(self.notice) if action is None else action)
+        observation, reward, terminated, truncated, info = step
+        if parsed is None:
+            info |= {"valid": False, "invalid_reason": "format"}
+        info["action"] = self.inner.transcript[-1][0]
+        return observation, reward, terminated, truncated, info
+
+
+def unwrap_agent_env(env: gym.Env[Any, Any], wrapper: str) -> AgentEnv:
+    """The agent environment inside `env`.
+
+    Raises:
+        TypeError: there is none.
+    """
+    if isinstance(env.unwrapped, AgentEnv):
+        return env.unwrapped
+    raise TypeError(f"{wrapper} needs an agent_envs.AgentEnv inside, got {env.unwrapped!r}")

@@ -1,0 +1,44 @@
+"""Audits of Bifurcation: walks with every kind of word, and players that do not read the goal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from agent_envs.bifurcation.env import LEAVE, WORDS
+from agent_envs_lab.audits.rewards import follow_script
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+
+    from agent_envs.testing.episodes import Actor, Env
+
+LIMIT = 0.5
+"""Limit for the best guess: one of three doors is right, and some tasks allow a second try."""
+ODD = ("", "door", "red door", " Red ", "go back", "1")
+"""Texts that are mostly no words of the environment."""
+
+
+def actions(_: Env, rng: np.random.Generator) -> Actor:
+    """An actor that takes possible actions, mixed with many that change nothing."""
+
+    def act(_: Any, info: dict[str, Any]) -> str:
+        listed = [word for word in info["admissible_actions"] if word != LEAVE] or WORDS
+        choices = (listed, WORDS, ODD)[int(rng.choice(3, p=(0.6, 0.25, 0.15)))]
+        return choices[int(rng.integers(len(choices)))]
+
+    return act
+
+
+def _listed(place: int) -> Callable[[np.random.Generator], Actor]:
+    """A player that takes the action at this place of the list."""
+    return lambda _: lambda _, info: info["admissible_actions"][place]
+
+
+NON_SOLVERS: dict[str, Callable[[np.random.Generator], Actor]] = {
+    "takes the first door": _listed(0),
+    "takes the last action": _listed(-1),
+    "says red": follow_script(["red"]),
+    "leaves": follow_script([LEAVE]),
+}

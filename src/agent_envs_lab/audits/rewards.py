@@ -1,0 +1,200 @@
+"""audit_rewards: the rewards of players that ignore the task, as a baseline for learned scores.
+
+A non-solver is a script that does not read the task: it always says the same, copies the
+instruction, pastes what it found, or repeats what the rules reward. Its success should be close to
+that of a random player.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from math import sqrt
+from statistics import NormalDist, mean, stdev
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from agent_envs.testing.episodes import Record, list_inputs, play_episode
+from agent_envs_lab.audits.episodes import draw_starts, find_players, name_of
+from agent_envs_lab.audits.violations import explain, make_fresh
+from agent_envs_lab.audits.watch import FirstViolation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from agent_envs.testing.episodes import Actions, Actor, Env
+
+Z = NormalDist().inv_cdf(0.975)
+LIMIT = 0.1
+"""The success up to which a player counts as a non-solver."""
+RANDOM = "random"
+"""The player that every audit adds: it draws listed actions, or samples of the space."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """The share `count / total` with Wilson's 95% interval [low, high] in [0, 1]."""
+
+    count: int
+    total: int
+
+    @property
+    def share(self) -> float:
+        """`count / total`."""
+        return self.count / self.total
+
+    @property
+    def low(self) -> float:
+        """Lower end of the interval."""
+        return max(0.0, self._centre - self._half) if self.count else 0.0
+
+    @property
+    def high(self) -> float:
+        """Upper end of the interval."""
+        return min(1.0, self._centre + self._half) if self.count < self.total else 1.0
+
+    @property
+    def _centre(self) -> float:
+        return (self.count + Z**2 / 2) / (self.total + Z**2)
+
+    @property
+    def _half(self) -> float:
+        spread = self.count * (self.total - self.count) / self.total + Z**2 / 4
+        return Z * sqrt(spread) / (self.total + Z**2)
+
+    def __str__(self) -> str:
+        return f"{self.share:.1%} [{self.low:.1%}, {self.high:.1%}]"
+
+
+@dataclass(frozen=True)
+class Earned:
+    """The result of one player: its successes, and the mean return ± its 95% error."""
+
+    success: Share
+    mean: float
+    error: float
+    valid: float
+
+
+@dataclass(frozen=True)
+class RewardAudit:
+    """The result of `audit_rewards`; it prints as a table.
+
+    env, episodes, seed: the environment, the number of episodes of each player, and the seed.
+    limit: the success up to which a player counts as a non-solver.
+    players: the result of each player by name, including `RANDOM`.
+    violation: the first turn that violates the contract, with its actions; "" for none.
+    """
+
+    env: str
+    episodes: int
+    seed: int
+    limit: float
+    players: Mapping[str, Earned]
+    violation: str = ""
+
+    @property
+    def too_good(self) -> list[str]:
+        """Players whose success is above the limit, with 95% certainty."""
+        return [name for name, earned in self.players.items() if earned.success.low > self.limit]
+
+    @property
+    def passed(self) -> bool:
+        """Whether no player is too good and no turn violates the contract."""
+        return not self.too_good and not self.violation
+
+    def __str__(self) -> str:
+        width = max(map(len, self.players))
+        lines = [
+            f"rewards of {self.env}: {self.episodes} episodes of each player, seed {self.seed}",
+            f"{'player':<{width}}  {'success [95%]':<24}{'mean return':<18}valid turns",
+        ]
+        for name, earned in self.players.items():
+            note = f"   above {self.limit:.0%}" if name in self.too_good else ""
+            returns = f"{earned.mean:.3f} ± {earned.error:.3f}"
+            lines.append(
+                f"{name:<{width}}  {earned.success!s:<24}{returns:<18}{earned.valid:.1%}{note}"
+            )
+        if self.violation:
+            lines.append(f"not as the contract requires:\n  {self.violation}")
+        return "\n".join(lines)
+
+
+def audit_rewards(
+    env: Env | Callable[[], Env],
+    players: Mapping[str, Callable[[np.random.Generator], Actor]] | None = None,
+    *,
+    actions: Actions | None = None,
+    tasks: int = 200,
+    seed: int = 0,
+    limit: float | None = None,
+) -> RewardAudit:
+    """Let each player play each of the tasks once.
+
+    If `info` has the keys of the contract, each turn is checked by the rules, and the first
+    violation is reported.
+
+    Args:
+        env: the environment, wrapped or not, or a function that makes it; `info` needs "success".
+        players: makers of an episode's actor, by name; by default the `NON_SOLVERS` of the
+            environment's own audits. A random player is added.
+        actions: makes the actor of the random player, such as `say_words(words)` for text
+            environments without lists of actions; by default listed actions, else samples.
+        tasks: number of tasks, at most the size of the panel; without a panel, number of seeds.
+        seed: seed of all random draws.
+        limit: the success that no player may exceed; by default the `LIMIT` of the environment's
+            audits, for a game whose answer can be guessed, else 0.1.
+
+    Raises:
+        ValueError: fewer than one task.
+        KeyError: `info` has no "success".
+    """
+    made = env() if callable(env) else env
+    module = find_players(made)
+    if players is None:
+        players = getattr(module, "NON_SOLVERS", {})
+    if limit is None:
+        limit = getattr(module, "LIMIT", LIMIT)
+    begun, watching, make = draw_starts(made, tasks, seed), FirstViolation(made), make_fresh(made)
+    earned: dict[str, Earned] = {}
+    for name, make_actor in {RANDOM: None, **players}.items():
+        plays = []
+        for place, start in enumerate(begun):
+            rng = np.random.default_rng([seed, place])
+            random = partial(actions or _random, made, rng)
+            actor = random if make_actor is None else partial(make_actor, rng)
+            see, play = watching(start), list[Record]()
+            for record in play_episode(made, start, actor):
+                see(record)
+                play.append(record)
+            plays.append(play)
+        returns = [sum(float(record.reward) for record in play) for play in plays]
+        turns = [record.info.get("valid", True) for play in plays for record in play[1:]]
+        error = Z * stdev(returns) / sqrt(len(returns)) if len(returns) > 1 else 0.0
+        solved = sum(bool(play[-1].info["success"]) for play in plays)
+        earned[name] = Earned(
+            Share(solved, len(plays)), mean(returns), error, float(np.mean(turns))
+        )
+    violation = "" if watching.found is None else str(explain(make, watching.found))
+    return RewardAudit(name_of(made), len(begun), seed, limit, earned, violation)
+
+
+def follow_script(actions: Sequence[Any]) -> Callable[[np.random.Generator], Actor]:
+    """A player that takes these actions in order and repeats the last one."""
+
+    def make_actor(_: np.random.Generator) -> Actor:
+        rest = list(actions)
+        return lambda _observation, _info: rest.pop(0) if len(rest) > 1 else rest[0]
+
+    return make_actor
+
+
+def _random(env: Env, rng: np.random.Generator) -> Actor:
+    env.action_space.seed(int(rng.integers(2**31)))
+
+    def act(_: Any, info: dict[str, Any]) -> Any:
+        choices = list_inputs(env, info)
+        return choices[int(rng.integers(len(choices)))] if choices else env.action_space.sample()
+
+    return act

@@ -1,0 +1,55 @@
+"""The command `agent-envs audit`."""
+
+import json
+from typing import Annotated
+
+import typer
+
+from trainer.assignment import assignment, check_not_own, made
+
+
+def audit(
+    env: Annotated[
+        str,
+        typer.Argument(help="A registered id, package:MyWorld-v0, or package.module:Class."),
+    ],
+    options: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[KEY=VALUE]...", help="Arguments of the environment, e.g. split=valid_unseen."
+        ),
+    ] = None,
+    *,
+    tasks: Annotated[int, typer.Option(min=1, help="Tasks for the audit of anchors.")] = 10,
+    episodes: Annotated[int, typer.Option(min=2, help="Episodes of each of these tasks.")] = 40,
+    players: Annotated[
+        int, typer.Option(min=1, help="Tasks for each player in the audit of rewards.")
+    ] = 100,
+    words: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--word",
+            help="An action to try, may be repeated; for text actions that are not listed.",
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the audit.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Audit the contract, the anchors and the rewards of any Gymnasium environment.
+
+    Exits with 1 if a check fails.
+    """
+    from agent_envs.testing import say_words
+    from agent_envs_lab.audits import audit as audit_env
+
+    given = dict(map(assignment, options or ()))
+    check_not_own(given, "tasks", "episodes", "players", "word", "seed", "json")
+    world = made(env, given, disable_env_checker=True)
+    actions = say_words(words) if words else None
+    found = audit_env(
+        world, actions=actions, tasks=tasks, episodes=episodes, players=players, seed=seed
+    )
+    typer.echo(json.dumps(found.json(), indent=1, default=str) if as_json else str(found))
+    world.close()
+    if not found.passed:
+        raise typer.Exit(1)

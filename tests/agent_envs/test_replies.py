@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+import copy
+import pickle
+
+import gymnasium as gym
+import pytest
+from hallway import Hallway
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_envs import ParseReply
+from agent_envs.replies import read_action
+from agent_envs.testing import check_agent_env
+
+TAGS = ("think", "action")
+
+
+@pytest.mark.parametrize(
+    ("reply", "action"),
+    [
+        ("<think>a</think><action>go</action>", "go"),
+        ("<think>a</think>\n\n<action>\n go to desk 1 \n</action>\n", "go to desk 1"),
+        (" <think></think> <action>x</action> ", "x"),
+        ("<think>1 < 2 and <b>bold</b></think><action>a > b</action>", "a > b"),
+        ("<think>漢字</think><action>é🎉</action>", "é🎉"),
+        ("<think>a\nb\r\nc</think><action>two\nlines</action>", "two\nlines"),
+    ],
+)
+def test_the_required_form(reply, action):
+    assert read_action(reply, TAGS) == action
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "",
+        "go",
+        "<action>go</action>",
+        "<think>a</think>",
+        "<think>a</think><action></action>",
+        "<think>a</think><action> \n </action>",
+        "<think>a</think><action>go",
+        "<think>a<action>go</action>",
+        "<think>a</think>go</action>",
+        "a<think>b</think><action>go</action>",
+        "<think>a</think>b<action>go</action>",
+        "<think>a</think><action>go</action>b",
+        "<action>go</action><think>a</think>",
+        "<think>a<action>go</action></think>",
+        "<action><think>a</think>go</action>",
+        "<think>a</think><think>b</think><action>go</action>",
+        "<think>a</think><action>go</action><action>stop</action>",
+        "</think>a<think></action>go<action>",
+        "<think>a</think></action><action>go",
+        "<THINK>a</THINK><ACTION>go</ACTION>",
+        "<think>a</think><action>go</action></think>",
+        "<think>a<think></think><action>go</action>",
+        "< think >a</ think >< action >go</ action >",
+    ],
+)
+def test_anything_else_is_malformed(reply):
+    assert read_action(reply, TAGS) is None
+
+
+def test_other_tags():
+    assert read_action("<search>q</search>", ("search",)) == "q"
+    assert read_action("<a>1</a><b>2</b><c>3</c>", ("a", "b", "c")) == "3"
+    assert read_action("<a>1</a><c>3</c><b>2</b>", ("a", "b", "c")) is None
+
+
+BODY = st.text(st.characters(exclude_characters="<>", codec=None))
+BLANK = st.text(" \n\t", max_size=3)
+
+
+@given(BODY, BODY, st.tuples(BLANK, BLANK, BLANK))
+def test_what_was_put_in_comes_out(thought, action, blanks):
+    reply = f"{blanks[0]}<think>{thought}</think>{blanks[1]}<action>{action}</action>{blanks[2]}"
+    assert read_action(reply, TAGS) == (action.strip() or None)
+
+
+@given(st.lists(st.sampled_from(["<think>", "</think>", "<action>", "</action>", "a", " "])))
+def test_only_the_right_sequence_of_marks_passes(parts):
+    marks = [p for p in parts if p.startswith("<")]
+    parsed = read_action("".join(parts), TAGS)
+    if parsed is not None:
+        assert marks == ["<think>", "</think>", "<action>", "</action>"]
+        assert set(parsed) == {"a"} or set(parsed) == {"a", " "}
+
+
+def made(**options) -> ParseReply:
+    return ParseReply(gym.make("Hallway-v0"), **options)
+
+
+def test_an_environment_that_reads_whole_replies_is_not_wrapped():
+    class Whole(Hallway):
+        reply_form = "<think>{thought}</think><say>{action}</say>"
+
+    with pytest.raises(ValueError, match="reads whole replies itself"):
+        ParseReply(Whole())
+
+
+def test_a_good_reply_is_its_action():
+    env = made()
+    observation, info = env.reset(seed=1, options={"task": 3})
+    assert info["action"] == ""
+    observation, _, _, _, info = env.step("<think>.</think><action> right </action>")
+    assert observation.startswith("Cell")
+    assert (info["valid"], info["action"], info["turn"]) == (True, "right", 1)
+
+
+def test_skip_leaves_the_world_alone_and_tells_the_form():
+    env = made()
+    _, start = env.reset(seed=1)
+    observation, reward, terminated, truncated, info = env.step("right")
+    assert observation.endswith("<think>...</think><action>...</action>")
+    assert info == start | {"valid": False, "invalid_reason": "format", "turn": 1}
+    assert (reward, terminated, truncated) == (0.0, False, False)
+
+
+def test_malformed_replies_use_up_the_turns():
+    env = ParseReply(Hallway(max_turns=2))
+    env.reset(seed=1)
+    assert not env.step("x")[3]
+    assert env.step("y")[3]
+
+
+def test_a_turn_limit_inside_counts_them_too():
+    env = ParseReply(gym.wrappers.TimeLimit(Hallway(), 2))
+    env.reset(seed=1)
+    env.step("x")
+    assert env.step("y")[3]
+
+
+@pytest.mark.parametrize(
+    ("reply", "action"),
+    [
+        ("right", "right"),
+        ("<action>right</action>", "right"),
+        ("I go <action>left</action> no, <action> right </action> .", "right"),
+        ("<think>a</think><action>right", "right"),
+        ("<think>a</think>\nright", "<think>a</think>\nright"),
+    ],
+)
+def test_attempt_steps_the_world_and_still_says_malformed(reply, action):
+    env = made(on_malformed="attempt")
+    _, start = env.reset(seed=1, options={"task": 5})
+    *_, info = env.step(reply)
+    assert (info["valid"], info["invalid_reason"], info["action"]) == (False, "format", action)
+    assert (info["anchor"] != start["anchor"]) == (action == "right")
+
+
+@pytest.mark.parametrize("reply", ["", " ", "<action> </action>"])
+def test_attempt_with_nothing_to_try_is_skipped(reply):
+    env = made(on_malformed="attempt")
+    _, start = env.reset(seed=1)
+    *_, info = env.step(reply)
+    assert (info["action"], info["anchor"]) == ("", start["anchor"])
+
+
+def test_the_environments_own_verdict_stands_for_a_well_formed_reply():
+    env = made()
+    env.reset(seed=1)
+    *_, info = env.step("<think>.</think><action>dance</action>")
+    assert (info["valid"], info["invalid_reason"], info["action"]) == (False, "unknown", "dance")
+
+
+def test_an_action_too_long_is_kept_short():
+    env = made()
+    env.reset(seed=1)
+    *_, info = env.step(f"<think>.</think><action>{'x' * 1_000_000}</action>")
+    assert (info["invalid_reason"], len(info["action"])) == ("format", 4096)
+    *_, info = env.step("<think>.</think><action>right \ud800</action>")
+    assert (info["invalid_reason"], info["action"]) == ("format", "right \ufffd")
+
+
+@pytest.mark.parametrize("reply", [None, 3, b"right"])
+def test_a_reply_that_is_no_string_is_refused(reply):
+    env = made()
+    env.reset(seed=1)
+    with pytest.raises(TypeError, match="a reply is a string, got"):
+        env.step(reply)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"on_malformed": "ignore"}, ValueError, "'skip' or 'attempt', got 'ignore'"),
+        ({"tags": ()}, ValueError, r"needs the action's tag at least, got tags=\(\)"),
+        ({"env": gym.make("CartPole-v1")}, TypeError, "ParseReply needs an agent_envs.AgentEnv"),
+    ],
+)
+def test_bad_arguments_are_refused(arguments, error, message):
+    with pytest.raises(error, match=message):
+        ParseReply(**{"env": Hallway(), **arguments})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, {"tags": ("plan", "do"), "on_malformed": "attempt"}])
+def test_the_contract_holds_and_the_spec_rebuilds(options):
+    env = made(**options)
+    check_agent_env(env)
+    again = gym.make(env.spec)
+    assert isinstance(again, ParseReply)
+    assert (again.tags, again.on_malformed) == (env.tags, env.on_malformed)
+    assert env.spec.to_json() == again.spec.to_json()
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))])
+def test_copies_go_on_alone(copied):
+    env = made()
+    env.reset(seed=1)
+    other = copied(env)
+    env.step("<think>.</think><action>right</action>")
+    assert other.step("x")[4]["action"] == ""
+    assert len(other.unwrapped.transcript) == 2

@@ -1,0 +1,439 @@
+"""The audits of anchors, rewards and checkers, on environments whose faults are known."""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import replace
+from math import sqrt
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import lamp
+import numpy as np
+import pytest
+from hallway import Hallway
+
+from agent_envs import AgentEnv, FreeText, ParseReply
+from agent_envs.testing import say_words, wander
+from agent_envs.testing.episodes import Start
+from agent_envs_lab.audits import (
+    Case,
+    Share,
+    audit,
+    audit_anchors,
+    audit_checker,
+    audit_rewards,
+    follow_script,
+)
+from agent_envs_lab.audits.episodes import draw_starts
+
+pytestmark = pytest.mark.slow
+
+
+class Altered(Hallway):
+    """A hallway whose turns are altered."""
+
+    def told(self, text, **rest):
+        turn = super().told(text, **rest)
+        return turn._replace(**self.altered(turn))
+
+    def altered(self, turn) -> dict[str, Any]:
+        return {}
+
+
+class Lever(Hallway):
+    """A lever at the left end has to be pulled before the door opens; `shows` it in the anchor."""
+
+    shows = False
+
+    def begin(self, task_id):
+        self.pulled = False
+        return super().begin(task_id)
+
+    def act(self, action):
+        if action == "pull" and self.cell == 0:
+            self.pulled = True
+            return self.told("Click.")
+        if action == "open" and self.cell == self.length and not self.pulled:
+            return self.told("It does not move.", valid=False, invalid_reason="refused")
+        return super().act(action)
+
+    def told(self, text, **rest):
+        turn = super().told(text, **rest)
+        listed = [*turn.admissible_actions, *["pull"] * (self.cell == 0)]
+        listed = [action for action in listed if action != "open" or self.pulled or not self.shows]
+        anchor = f"{turn.anchor} {self.pulled}" if self.shows else turn.anchor
+        return turn._replace(anchor=anchor, admissible_actions=listed)
+
+
+class ShownLever(Lever):
+    shows = True
+
+
+class Lurching(Hallway):
+    """Walks two cells with a chance of a half, drawn from the generator of the environment."""
+
+    generator = "own"
+
+    def act(self, action):
+        draw = self.np_random.random() if self.generator == "own" else random.random()
+        if action == "right" and draw < 0.5 and self.cell < self.length:
+            self.cell += 1
+        return super().act(action)
+
+
+class GloballyLurching(Lurching):
+    generator = "python"
+
+
+def test_a_key_of_the_state_passes_and_shows_what_the_text_would_hide():
+    found = audit_anchors(ShownLever(max_turns=30), tasks=4, episodes=40)
+    assert found.passed
+    assert found.anchor.diverging == 0
+    assert found.anchor.revisited > 100
+    assert found.observation.diverging > 0  # "Cell 3." says nothing of the lever
+    assert found.witness is None
+    assert found.unrepeatable == 0
+    assert found.turns > 1000
+    assert "anchor" in str(found)
+
+
+def test_what_an_anchor_hides_is_shown_by_the_shortest_two_ways():
+    found = audit_anchors(Lever(max_turns=60), tasks=2, episodes=80, seed=3)
+    witness = found.witness
+    assert found.anchor.diverging > 0
+    assert not found.passed
+    assert (witness.action, witness.field) == ("open", "valid")
+    env = Lever()
+    outcomes = []
+    for way in (witness.first, witness.second):
+        start = next(s for s in draw_starts(env, 2, 3) if str(s) == witness.start)
+        env.reset(seed=start.seed, options=start.options)
+        for action in way:
+            *_, info = env.step(action)
+        assert info["anchor"] == witness.anchor
+        outcomes.append(env.step("open")[4]["valid"])
+    assert outcomes == [witness.one, witness.other]
+    # from a cell, to the lever, back to the door; and straight to the door
+    assert sum("pull" in way for way in (witness.first, witness.second)) == 1
+    longer = max(witness.first, witness.second, key=len)
+    env.reset(seed=start.seed, options=start.options)
+    assert len(longer) == env.cell + 1 + env.length
+    assert len(min(witness.first, witness.second, key=len)) == env.length - env.cell
+    assert "'pull'" in str(found)
+
+
+@pytest.mark.parametrize("made", [Lurching, GloballyLurching])
+def test_chance_is_no_difference(made):
+    before = random.getstate(), np.random.get_state()[1].tolist()  # noqa: NPY002
+    found = audit_anchors(made(), tasks=5, episodes=40)
+    assert found.passed
+    assert found.anchor.revisited > 50
+    after = random.getstate(), np.random.get_state()[1].tolist()  # noqa: NPY002
+    assert before == after
+
+
+def test_what_no_seed_decides_is_unrepeatable():
+    class Moody(Hallway):
+        def act(self, action):
+            turn = super().act(action)
+            return turn._replace(reward=random.SystemRandom().random())
+
+    found = audit_anchors(Moody(), tasks=2, episodes=20)
+    assert found.unrepeatable > 0
+    assert not found.passed
+    assert "when the same is done again" in str(found)
+
+
+def test_the_turn_limit_is_no_difference():
+    class Closing(Altered):
+        def altered(self, turn):
+            return {"reward": 1.0} if self.turn + 1 >= self.max_turns else {}
+
+    assert audit_anchors(Closing(max_turns=5), tasks=4, episodes=60).passed
+
+
+@pytest.mark.parametrize(
+    ("anchor", "split"),
+    [
+        (lambda env, turn: turn.anchor, False),
+        (lambda env, turn: f"{turn.anchor} {env.begun % 2}", True),
+    ],
+)
+def test_anchors_that_nothing_tells_apart_are_found(anchor, split):
+    """The second notes what happens to be so and changes nothing: a parity of valid turns."""
+
+    class Noted(Altered):
+        def begin(self, task_id):
+            self.begun = 0
+            return super().begin(task_id)
+
+        def act(self, action):
+            self.begun += action in ("left", "right")
+            return super().act(action)
+
+        def altered(self, turn):
+            return {"anchor": anchor(self, turn)}
+
+    found = audit_anchors(Noted(max_turns=20), tasks=3, episodes=60)
+    assert found.passed
+    assert (found.split > 0) == split
+    if split:
+        assert found.split_witness.turns >= 3
+        assert "lead to two anchors" in str(found)
+
+
+def test_what_is_said_of_anchors_that_look_like_one_state():  # 5 played further, less 2 alike: 3
+    counts = {"unseparated": 1200, "followed": 5, "split": 2}
+    found = replace(audit_anchors(Altered(max_turns=5), tasks=2, episodes=20), **counts)
+    said = str(found).splitlines()
+    assert "pairs of anchors that look like the same state in the episodes: 1,200" in said
+    assert "5 of them played further: 3 are different states, 2 still look the same" in said
+
+
+def test_an_anchor_of_ones_own_is_judged():
+    def first_word(observation, info):
+        return observation.split()[0]
+
+    assert audit_anchors(ShownLever(), anchor=first_word, tasks=3).anchor.diverging > 0
+
+
+def test_the_same_seed_gives_the_same_audit():
+    found = [audit_anchors(Lever(), tasks=3, episodes=20, seed=s) for s in (5, 5, 6)]
+    assert found[0] == found[1] != found[2]
+
+
+class Count(gym.Env[str, str]):
+    """Someone else's environment: text, no keys of ours, a fault in what it shows."""
+
+    action_space = FreeText(20)
+    observation_space = FreeText(100)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.number, self.said = int(self.np_random.integers(1, 9)), 0
+        return "Say more or less.", {}
+
+    def step(self, action):
+        self.said += action == "more"
+        ended = self.said == self.number
+        return "Done." if ended else "Go on.", float(ended), ended, False, {}
+
+
+def test_environments_of_others_are_audited_by_what_they_show():
+    found = audit(Count(), actions=say_words(["more", "less"]), tasks=4, episodes=20, players=5)
+    assert found.anchors.anchor is None
+    assert found.anchors.observation.diverging > 0
+    assert "anchor" in found.missing
+    assert not found.passed
+    assert found.rewards is None
+    assert "panel must have 'split'" in found.violation
+    assert "info has no 'anchor'" in str(found)
+    assert found.anchors.witness.action == "more"  # said often enough, it ends the game
+    assert found.json()["anchors"]["anchor"] is None
+
+
+@pytest.mark.parametrize("env_id", ["FrozenLake-v1", "Taxi-v4", "Blackjack-v1", "CliffWalking-v1"])
+def test_toy_texts_of_gymnasium_are_audited(env_id):
+    found = audit(lambda: gym.make(env_id), tasks=3, episodes=10, players=3)
+    assert found.env == env_id
+    assert found.anchors.turns > 10
+    assert set(found.missing) >= {"anchor", "goal", "valid"}
+    assert not found.passed
+
+
+def test_an_error_of_the_environment_is_noted_with_what_was_done():
+    class Fragile(Hallway):
+        def act(self, action):
+            if action == "right" and self.cell == 1:
+                raise KeyError(self.cell)
+            return super().act(action)
+
+    with pytest.raises(KeyError) as found:
+        audit_anchors(Fragile(), tasks=6, episodes=20)
+    assert "shown by reset(seed=" in found.value.__notes__[0]
+    assert found.value.__notes__[0].endswith("'right'")
+
+
+def test_starts_are_drawn_tasks_with_seeds_of_their_own():
+    assert draw_starts(Hallway(), 99, 3) == [Start(3 + n, n) for n in range(6)]
+    assert len(set(draw_starts(Hallway(), 3, 1))) == 3
+    assert draw_starts(Count(), 2, 5) == [Start(5), Start(6)]
+    with pytest.raises(ValueError, match="at least 1, got 0"):
+        draw_starts(Hallway(), 0, 1)
+    with pytest.raises(ValueError, match="at least 2 to be compared, got 1"):
+        audit_anchors(Hallway(), episodes=1)
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_wandering_does_what_is_listed_for_the_most_part(wrapped):
+    env: gym.Env[Any, Any] = ParseReply(Hallway(max_turns=400)) if wrapped else Hallway()
+    _, info = env.reset(seed=1)
+    act = wander(env, np.random.default_rng(0))
+    actions = [act("", info) for _ in range(300)]
+    valid = sum("left" in action or "right" in action for action in actions)
+    assert 0.7 < valid / 300 < 0.95
+
+
+# --- rewards ---
+
+
+def test_wilsons_interval_by_hand():
+    # z = 1.96, 3 of 10: centre (3 + 1.92) / 13.84, half 1.96 sqrt(3 * 7 / 10 + 0.96) / 13.84
+    z = 1.959964
+    centre, half = (3 + z**2 / 2) / (10 + z**2), z * sqrt(2.1 + z**2 / 4) / (10 + z**2)
+    share = Share(3, 10)
+    assert (share.low, share.high) == pytest.approx((centre - half, centre + half), abs=1e-6)
+    assert (Share(0, 9).low, Share(9, 9).high) == (0.0, 1.0)
+    assert str(share) == "30.0% [10.8%, 60.3%]"
+
+
+class Generous(Hallway):
+    """Any answer opens the door in short hallways."""
+
+    def act(self, action):
+        if self.length < 5 and "door" in action:
+            return self.told("Open.", reward=1.0, success=True)
+        return super().act(action)
+
+
+def test_players_that_read_nothing_are_told_apart():
+    players = {
+        "left": follow_script(["left"]),
+        "copies": lambda rng: lambda observation, info: info["goal"],
+        "two": follow_script(["right", "left"]),
+    }
+    found = audit_rewards(Generous(max_turns=4), players, tasks=6)
+    assert list(found.players) == ["random", "left", "copies", "two"]
+    copied = found.players["copies"]
+    assert (copied.success.count, copied.success.total) == (3, 6)  # lengths 2, 3 and 4 of 2 to 7
+    assert copied.mean == pytest.approx(0.5)
+    # standard deviation of 1, 1, 1, 0, 0, 0 is sqrt(0.3); 1.96 of it by sqrt(6)
+    assert copied.error == pytest.approx(1.959964 * sqrt(0.3 / 6), abs=1e-6)
+    assert found.players["left"].success.count == 0
+    assert found.too_good == ["copies"]
+    assert not found.passed
+    assert audit_rewards(Generous(max_turns=4), players, tasks=6, limit=0.5).passed
+    assert "above 10%" in str(found)
+
+
+def test_scripts_repeat_their_last_action():
+    act = follow_script(["a", "b"])(np.random.default_rng(0))
+    assert [act("", {}) for _ in range(4)] == ["a", "b", "b", "b"]
+
+
+@pytest.mark.parametrize("audited", [audit_anchors, audit_rewards])
+def test_the_turns_of_audits_are_held_against_the_rules(audited):
+    found = audited(lamp.ListsRefused())
+    assert not found.passed
+    assert re.match(
+        r"step 2 \('leave'\): the action is in info\['admissible_actions'\] and is refused.*"
+        r"shown by reset\(seed=\d+, options={'task': 3}\), then 'press', 'leave'$",
+        found.violation,
+        re.DOTALL,
+    )
+    assert "not as the contract requires" in str(found)
+    assert audited(lamp.Lamp(), tasks=2).violation == ""
+
+
+def test_what_differs_when_it_is_done_again_is_shown_with_the_episodes():
+    found = audit_anchors(lamp.Leftover(), tasks=1, episodes=10)
+    assert found.unrepeatable > 0
+    assert re.search(r"then ('right', )*'press', reset\(seed=0, options=.*\)$", found.unrepeated)
+    assert found.unrepeated in str(found)
+
+
+def test_what_the_seed_drew_has_to_be_in_the_anchor():
+    found = audit_anchors(lamp.HidesDrawUnlisted(), tasks=4, episodes=12, seeds=3)
+    assert found.witness.start != found.witness.other_start
+    assert audit_anchors(lamp.HidesDrawUnlisted(), tasks=4, episodes=12).passed  # one seed a task
+    assert audit_anchors(lamp.Wind(), tasks=4, episodes=12, seeds=3).passed
+
+
+def test_words_are_what_the_random_player_says():
+    words = say_words(["wait", "left", "right"])
+    found = audit_rewards(lamp.Unlisted(), actions=words, tasks=4)
+    assert found.players["random"].valid > 0.4
+    assert audit_rewards(lamp.Unlisted(), tasks=4).players["random"].valid == 0
+
+
+# Commands with a list, replies without one, pictures; `make long` takes the others.
+KINDS = ["AlfWorld-v0", "SearchQA-v0", "VisualSokoban-v0"]
+OTHERS = ["EZPoints-v0", "Sokoban-v0", "WebShop-v0", "WikiSearch-v0"]
+
+
+@pytest.mark.parametrize(
+    "env_id", [*KINDS, *(pytest.param(one, marks=pytest.mark.long) for one in OTHERS)]
+)
+def test_one_turn_is_a_turn_limit_like_any(env_id):
+    found = audit(gym.make(env_id, max_turns=1), tasks=2, episodes=4, players=2)
+    assert found.violation == ""
+    assert found.anchors.passed
+    assert "no turns compared" in str(found)
+    assert "info has no 'anchor'" not in str(found)
+
+
+# --- checkers ---
+
+
+def test_precision_and_recall_by_family():
+    # "yes" family: right ones accepted 3 of 4, wrong ones accepted 1 of 2
+    cases = [
+        *(Case("yes", text, right=True) for text in ("yes", "yes!", "yes sir", "sure")),
+        *(Case("yes", text, right=False) for text in ("no", "yes, never")),
+        Case("no", "no", right=False),
+    ]
+    found = audit_checker(lambda text: text.startswith("yes"), cases)
+    yes = found.families["yes"]
+    assert (yes.accepted, yes.refused, yes.let_through, yes.turned_away) == (3, 1, 1, 1)
+    assert (yes.precision, yes.recall) == (Share(3, 4), Share(3, 4))
+    assert (found.families["no"].precision, found.families["no"].recall) == (None, None)
+    assert [case.given for case in found.wrong] == ["sure", "yes, never"]
+    assert not found.passed()
+    assert found.passed(0.75)
+    assert "right, but refused: 'sure'" in str(found)
+    assert "wrong, but accepted: 'yes, never'" in str(found)
+
+
+def test_a_checker_answers_true_or_false():
+    with pytest.raises(TypeError, match="must return a bool, got 1"):
+        audit_checker(lambda text: 1, [Case("a", "x", right=True)])
+    with pytest.raises(ValueError, match="no cases"):
+        audit_checker(lambda text: True, [])
+
+
+# --- the page ---
+
+PAGE = (Path(__file__).parents[3] / "docs" / "audit.md").read_text()
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("block", [block for block in BLOCKS if "print(" in block])
+def test_what_the_page_shows_is_printed(block, capsys):
+    exec(block, {})  # noqa: S102  our own page
+    shown = re.findall(r"^print\(.*\)  # (.*)$", block, re.MULTILINE)
+    assert capsys.readouterr().out.splitlines() == shown
+
+
+def test_the_page_has_every_id():
+    table = PAGE.partition("`python benchmarks/audit.py`")[2].partition("\n\nAn ")[0]
+    for env_id, spec in gym.registry.items():
+        if str(spec.entry_point).startswith("agent_envs."):
+            assert f"| `{env_id}`" in table
+
+
+# --- the environments' own ---
+
+
+@pytest.mark.parametrize("env_id", ["AlfWorld-v0", "EZPoints-v0", "Sokoban-v0", "VisualSokoban-v0"])
+def test_the_environments_audits_pass(env_id):
+    env = gym.make(env_id)
+    assert isinstance(env, AgentEnv)
+    found = audit_anchors(env, tasks=4, episodes=20)
+    assert found.passed
+    assert found.anchor.revisited > 40
+    rewards = audit_rewards(env, tasks=30)
+    assert rewards.passed
+    assert len(rewards.players) >= 5
