@@ -55,33 +55,23 @@ FAMILIES = {
     "chatml": (
         ["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
         ["<tool_call>", "</tool_call>", "<think>", "</think>", "<|fim_prefix|>"],
-        "<|im_end|>",
-        CHATML,
-        True,
+        "<|im_end|>", CHATML, True,
     ),
     "llama3": (
         ["<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"],
-        [],
-        "<|eot_id|>",
-        LLAMA3,
-        True,
+        [], "<|eot_id|>", LLAMA3, True,
     ),
     "mistral": (["<unk>", "<s>", "</s>", "[INST]", "[/INST]"], [], "</s>", MISTRAL, False),
     "gemma": (
         ["<pad>", "<eos>", "<bos>", "<unk>", "<start_of_turn>", "<end_of_turn>"],
-        ["\n", "\n\n", "▁▁"],
-        "<end_of_turn>",
-        GEMMA,
-        False,
+        ["\n", "\n\n", "▁▁"], "<end_of_turn>", GEMMA, False,
     ),
     "deepseek": (
         ["<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>"],
         ["<｜User｜>", "<｜Assistant｜>", "<think>", "</think>"],
-        "<｜end▁of▁sentence｜>",
-        DEEPSEEK,
-        True,
+        "<｜end▁of▁sentence｜>", DEEPSEEK, True,
     ),
-}
+}  # fmt: skip
 
 
 def family(name):

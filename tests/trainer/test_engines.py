@@ -97,15 +97,6 @@ def test_a_reply_depends_on_its_seed_and_turn_only(engine, policy, fresh):
     assert replies(talks(engine, policy, conversation_seeds(8, 0, 3), fresh=fresh)) != together
 
 
-@pytest.mark.long
-def test_turns_and_conversations_draw_their_own_numbers(engine, policy):
-    rooms = ["look"]
-    one, other = replies(talks(engine, policy, [1, 2], rooms=rooms, fresh=True))
-    assert one != other
-    again = replies(talks(engine, policy, [3] * 64, rooms=rooms, turns=1))
-    assert all(reply == again[0] for reply in again)
-
-
 def test_seeds_of_a_part_are_those_of_the_whole():
     assert conversation_seeds(3, 2, 4) == conversation_seeds(3, 0, 6)[2:]
     assert len(set(conversation_seeds(3, 0, 5000))) == 5000
@@ -121,11 +112,6 @@ def test_a_sync_changes_weights_and_version(engine, policy):
     assert engine.version == 7
     assert replies(after) != before
     assert gap(other, after, 1.0) < 1e-4
-
-
-def test_greedy_replies_have_no_chance(engine, policy):
-    one, other = replies(talks(engine, policy, [1, 2], rooms=["look"], turns=1, temperature=0))
-    assert one == other
 
 
 def test_a_reply_ends_at_the_end_of_the_turn_or_is_cut(engine, policy):
@@ -189,15 +175,3 @@ class TestGather:
             return await asyncio.gather(*asked, return_exceptions=True)
 
         assert [str(error) for error in asyncio.run(both())] == ["no answer"] * 2
-
-    def test_one_who_waits_cannot_ask_again(self):
-        async def twice():
-            gather = Gather(range(2), lambda asked: asked)
-            first = asyncio.ensure_future(gather.ask(0, 1))
-            await asyncio.sleep(0)
-            with pytest.raises(ValueError, match="waits for a reply already"):
-                await gather.ask(0, 2)
-            gather.leave(1)
-            return await first
-
-        assert asyncio.run(twice()) == 1

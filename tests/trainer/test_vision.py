@@ -13,26 +13,16 @@ from trainer.learn.batch import collate, make_rows, prompts
 from trainer.learn.update import recomputed, token_logprobs
 from trainer.model.policy import Policy
 from trainer.model.vision import Picture
-from trainer.play import records as episodes
 from trainer.play.rollout import draw_tasks
 from trainer.train import train
 
 from .conftest import Script, figures, own_sampler, quiet
 
 OPTIONS = [
-    "env.id=EZPoints-v0",
-    "env.options.observation=image",
-    "env.max_turns=3",
-    "env.split=train",
-    "eval.split=val",
-    "env.data=auto",
-    "sampling.tasks=2",
-    "sampling.rollouts=3",
-    "sampling.max_reply_tokens=12",
-    "sampling.max_tokens=2000",
-    "eval.tasks=2",
-    "run.threads=1",
-]
+    "env.id=EZPoints-v0", "env.options.observation=image", "env.max_turns=3", "env.split=train",
+    "eval.split=val", "env.data=auto", "sampling.tasks=2", "sampling.rollouts=3",
+    "sampling.max_reply_tokens=12", "sampling.max_tokens=2000", "eval.tasks=2", "run.threads=1",
+]  # fmt: skip
 
 
 @pytest.fixture
@@ -123,12 +113,6 @@ def test_blind_prompts_keep_the_images_that_they_may(policy):
         }
         for prompt in shown.values():
             assert prompt.ids.count(token) == pieces[0] * len(prompt.images)
-
-
-def test_episodes_keep_what_was_seen(policy, tmp_path):
-    found = played(policy)
-    episodes.write(tmp_path / "e.parquet", found)
-    assert episodes.read(tmp_path / "e.parquet") == found
 
 
 def test_a_policy_that_sees_is_saved_and_loaded(policy, tmp_path):

@@ -221,17 +221,13 @@ class Policy:
         modules = (m for m in self.model.modules() if isinstance(m, nn.Linear))
         return [module for module in modules if module not in head]
 
-    @contextmanager
-    def computing(self) -> Iterator[None]:
+    def computing(self) -> torch.autocast:
         """Context in which matrix products use `dtype`, and each weight is rounded only once.
 
         Weights must not change inside.
         """
-        if self.dtype == torch.float32:
-            yield
-            return
-        with torch.autocast(self.device.type, self.dtype):
-            yield
+        half = self.dtype == torch.bfloat16
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=half)
 
     @property
     def device(self) -> torch.device:
@@ -486,7 +482,7 @@ class Policy:
     @torch.no_grad()
     def _compare_packed(self) -> tuple[float, bool]:
         """How far states of packed rows are from those alone, and whether rows see each other."""
-        lengths = (24, 16, 8)
+        lengths = [24, 16, 8]
         ids = torch.arange(1, 1 + sum(lengths), device=self.device)[None] % self.vocabulary
         places = torch.cat([torch.arange(n, device=self.device) for n in lengths])[None]
         everywhere = torch.ones_like(ids).bool()

