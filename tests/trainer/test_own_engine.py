@@ -299,7 +299,7 @@ def test_what_is_refused():
         OwnEngine(broken)
     windowed = transformers.MistralConfig(**SMALL, sliding_window=64)
     model = transformers.AutoModelForCausalLM.from_config(windowed)
-    with pytest.raises(ValueError, match="has sliding_attention; use another model"):
+    with pytest.raises(ValueError, match="has sliding_attention; use a model"):
         OwnEngine(Policy(model, tiny_tokenizer()))
 
 

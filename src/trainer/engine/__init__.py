@@ -246,15 +246,13 @@ def make_engine(
         from trainer.engine.own import OwnEngine
 
         if options.urls or options.options:
-            raise RecipeError(
-                'engine.urls and engine.options belong to engine.name="vllm", got name="own"'
-            )
+            raise RecipeError('engine.urls and engine.options belong to engine.name="vllm"')
         return OwnEngine(policy, version)
     from trainer.engine.vllm import VLLMEngine
 
     if parallel.size() > 1 and not options.urls:
         raise RecipeError(
-            f"vLLM in this process samples for one, but torchrun started {parallel.size()}; start "
+            f"vLLM in this process samples for one process, but there are {parallel.size()}; start "
             "servers and set engine.urls, or start without torchrun"
         )
     return VLLMEngine(policy, options, folder, version)

@@ -37,10 +37,8 @@ class OwnEngine:
         plain = ["sliding_attention" if windowed else "full_attention"]
         kinds = set(getattr(config, "layer_types", None) or plain)
         if kinds != {"full_attention"}:
-            raise ValueError(
-                f"sampling needs full-attention layers, but {policy.name!r} has "
-                f"{', '.join(sorted(kinds))}; use another model"
-            )
+            found = ", ".join(sorted(kinds))
+            raise ValueError(f"{policy.name!r} has {found}; use a model of full_attention layers")
         self.policy = policy if parallel.size() == 1 else policy.replica()
         self.version = version
 
@@ -129,9 +127,7 @@ class Gather(Generic[_Request, _Answer]):
             ValueError: The member has left, or waits for an answer already.
         """
         if member not in self.members or member in self._waiting:
-            raise ValueError(
-                f"conversation {member} cannot ask: it waits for a reply already, or was left"
-            )
+            raise ValueError(f"conversation {member} was left or waits for a reply already")
         answered: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
         self._waiting[member] = request, answered
         self._answer_if_complete()

@@ -75,13 +75,11 @@ class Servers:
         try:
             cards = [await self._request("GET", url, "/v1/models") for url in self._urls]
             models = {(c["data"][0]["id"], int(c["data"][0]["max_model_len"])) for c in cards}
-        except _NoAnswer as error:
+        except (_NoAnswer, KeyError, IndexError, TypeError, ValueError) as error:
             raise EngineError(
-                f"{error}; start it with VLLM_SERVER_DEV_MODE=1 vllm serve MODEL "
-                f"--logprobs-mode processed_logprobs --worker-extension-cls {WORKER}"
-            ) from None
-        except (KeyError, IndexError, TypeError, ValueError) as error:
-            raise EngineError(f"{self._urls[0]} is no server of vLLM: {cards[0]}") from error
+                f"no server of vLLM ({error!r}); start it with VLLM_SERVER_DEV_MODE=1 vllm serve "
+                f"MODEL --logprobs-mode processed_logprobs --worker-extension-cls {WORKER}"
+            ) from error
         if len(models) > 1:
             raise EngineError(f"engine.urls must serve one model, got {sorted(models)}")
         ((self._model, self.limit),) = models
@@ -125,9 +123,8 @@ class Servers:
                 self._checked.pop(url, None)
                 if time.monotonic() > end:
                     raise EngineError(
-                        f"no answer for {self._patience:g} s (engine.patience) from "
-                        f"{', '.join(self._urls)}, at last {error}; start the servers, and "
-                        "continue with --resume"
+                        f"no answer for {self._patience:g} s (engine.patience), at last {error}; "
+                        f"start the servers ({', '.join(self._urls)}); continue with --resume"
                     ) from None
             if (tried + 1) % len(self._urls) == 0:
                 await asyncio.sleep(min(0.5 * 2.0 ** (tried // len(self._urls)), 30.0))
@@ -195,18 +192,15 @@ class Servers:
         """
         try:
             reply = await self._client.request(method, url + path, json=body)
-        except self._httpx.TimeoutException:
-            raise _NoAnswer(f"{url}: timed out after {SECONDS:g} s") from None
         except self._httpx.TransportError as error:
-            raise _NoAnswer(f"{url}: {error or type(error).__name__}") from None
+            raise _NoAnswer(f"{url}: {type(error).__name__} {error}") from None
         said = " ".join(reply.text[:2000].split())[:300]
         if reply.status_code in _NOT_NOW:
             raise _NoAnswer(f"{url}{path}: HTTP {reply.status_code} {said}")
         if reply.status_code != _OK:
             raise EngineError(
-                f"{url}{path} refuses, HTTP {reply.status_code}: {said}. Is it vLLM of the "
-                "policy's model, started with VLLM_SERVER_DEV_MODE=1 and "
-                f"--worker-extension-cls {WORKER}?"
+                f"{url}{path} refuses, HTTP {reply.status_code}: {said}. Is it vLLM of this model, "
+                f"started with VLLM_SERVER_DEV_MODE=1 and --worker-extension-cls {WORKER}?"
             )
         try:
             found: dict[str, Any] = json.loads(reply.content or b"{}")

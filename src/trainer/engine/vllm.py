@@ -101,11 +101,10 @@ class VLLMEngine:
         gap = self._measure_gap()
         if not gap <= self._tolerance:
             raise StaleWeights(
-                f"vLLM was given weights {version} and does not answer with them (before: "
-                f"{before}): mean difference of log-probabilities {gap:.2g}, allowed "
-                f"{self._tolerance:g} (engine.tolerance). Check that it has the policy's model and "
-                "dtype and, for servers, --logprobs-mode processed_logprobs "
-                f"--worker-extension-cls {WORKER}; then restart it"
+                f"vLLM was given weights {version} (before: {before}), but log-probabilities differ"
+                f" by {gap:.2g}, allowed {self._tolerance:g} (engine.tolerance). Restart it with "
+                "the policy's model and dtype; servers with --logprobs-mode processed_logprobs "
+                f"--worker-extension-cls {WORKER}"
             )
         self.version = version
 
@@ -256,9 +255,8 @@ class InProcess:
                 )
         except Exception as error:
             raise EngineError(
-                f"vLLM does not start in this process ({type(error).__name__}: {error}); look at "
-                "engine.options, such as gpu_memory_utilization and max_model_len, or start it as "
-                "a server and set engine.urls"
+                f"vLLM does not start ({type(error).__name__}: {error}); look at engine.options"
+                ", e.g. gpu_memory_utilization, or start it as a server and set engine.urls"
             ) from error
         self._engine = self._llm.llm_engine
         self.limit = int(self._engine.model_config.max_model_len)

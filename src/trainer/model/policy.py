@@ -203,10 +203,7 @@ class Policy:
             ValueError: The dtype of the matrix products is another.
         """
         if self.dtype != torch.bfloat16:
-            raise ValueError(
-                "update.optimizer='adamw8bit-sr' stores matrices in bfloat16, so their products "
-                f"must be in it, got {self.dtype}: set policy.dtype='bfloat16'"
-            )
+            raise ValueError("update.optimizer='adamw8bit-sr' needs policy.dtype='bfloat16'")
         self._shrink(trained=True)
 
     def _shrink(self, *, trained: bool = False) -> None:
@@ -298,8 +295,7 @@ class Policy:
         if self.vision or any(getattr(config, name, None) for name in _EXPERTS):
             kind = "a vision-language model" if self.vision else "a mixture of experts"
             raise ValueError(
-                f"{self.name!r} is {kind}, which is trained in one process: in several, each "
-                "must run the same layers; start it without torchrun"
+                f"{self.name!r} is {kind}, which trains in one process; start without torchrun"
             )
         blocks = set(self._base._no_split_modules or ())  # noqa: SLF001 - its only public place
         whole = self.parameters() if self.has_adapter else []
@@ -398,9 +394,8 @@ class Policy:
         """
         if self._finish is None:
             raise ValueError(
-                f"the model {self.name!r} changes the logits of its output layer in another way "
-                "than by scaling or soft-capping all of them, so it can be sampled but not "
-                "trained; use another model"
+                f"{self.name!r} changes the logits of its output layer in another way than by "
+                "scaling or soft-capping, so it can be sampled but not trained; use another model"
             )
         layer = self.model.get_output_embeddings().forward
         head = Head(layer, self._finish, self._never(ids.device))
