@@ -76,10 +76,10 @@ def test_the_same_day_whatever_the_day():
 def test_unusable_templates_are_refused():
     tokenizer = tiny_tokenizer()
     tokenizer.chat_template = None
-    with pytest.raises(ValueError, match="has no chat template; use an instruct model"):
+    with pytest.raises(ValueError, match="is missing; use an instruct model"):
         Chat(tokenizer)
     tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }} {% endfor %}"
-    with pytest.raises(ValueError, match=r"must end a reply with a special token.* writes ' m'"):
+    with pytest.raises(ValueError, match="ends a reply with ' m', no special"):
         Chat(tokenizer)
     tokenizer.chat_template = "{{ messages[-1]['content'] }}"
     with pytest.raises(ValueError, match="drops earlier replies"):
