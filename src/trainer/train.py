@@ -25,6 +25,7 @@ import torch
 import credit
 from agent_envs import endpoint
 from agent_envs.vector import waits
+from credit.filters import has_signal
 from trainer import recipe as recipes
 from trainer.build import (
     cores,
@@ -40,7 +41,6 @@ from trainer.learn import sft
 from trainer.learn.batch import make_rows
 from trainer.learn.correction import corrected, fill_entropies
 from trainer.learn.learner import Learner
-from trainer.learn.update import update_mask
 from trainer.methods import Experience
 from trainer.play import failures
 from trainer.play import records as recorded
@@ -260,7 +260,7 @@ class _Run:
         self._note(failed, "credit")
         self._record(played, advantage)
         if self.recipe.update.skip_dead_groups:
-            mask = update_mask(played, advantage)
+            mask = has_signal(experience.turns, advantage)
             rows = [row for row in rows if mask[row.turn[0]]]
         with self._spacious("updating", "lower update.tokens"):
             values = learned | self.recipe.update(

@@ -13,8 +13,6 @@ import numpy as np
 import pytest
 
 import credit
-from agent_envs_lab import intervals
-from agent_envs_lab.fidelity import compare, fidelity
 from credit import stats
 from credit.methods import has, stapo
 from credit.rows import TurnRecord, token_advantages
@@ -410,44 +408,6 @@ def test_segments_of_unequal_sizes():
     assert found == pytest.approx([-3.0, -10.0, 0.0, 0.0, 3.0, 10.0])
 
 
-def test_sums_of_the_sample_itself():  # groups "a" 1 + 4 and "b" 2, each counted once: 7
-    sums = intervals.Bootstrap(np.array(["a", "b", "a"]), seed=0).sums(np.array([1.0, 2.0, 4.0]))
-    assert sums[0] == pytest.approx(7.0)
-    assert set(np.round(sums).astype(int)) == {4, 7, 10}  # b twice, each once, a twice
-
-
-TRUTH = {"truth": [1.0, -1.0, 0.0, 0.0], "group": [0, 0, 1, 1]}
-
-
-def test_scores_by_hand():
-    # x = 2, -1, 1, 0: mean 1/2, variance 5/4; truth: mean 0, variance 1/2; covariance 3/4:
-    # 0.75 / sqrt(0.625). Two null turns have 1 of 4 of the size. Both clear signs are right
-    found = fidelity([2.0, -1.0, 1.0, 0.0], error=[0.0] * 4, **TRUTH)
-    assert found.pearson.value == pytest.approx(0.948683, abs=1e-6)
-    assert found.null_share.value == pytest.approx(0.25)
-    assert found.sign.value == pytest.approx(1.0)
-
-
-def test_ranks_by_hand():
-    # ranks of x 3, 0, 2, 1, of the truth 3, 0, 1.5, 1.5: covariance 9/8, variances 5/4 and 9/8
-    found = fidelity([2.0, -1.0, 1.0, 0.0], error=[0.0] * 4, **TRUTH)
-    assert found.spearman.value == pytest.approx((9 / 8) / (5 / 4 * 9 / 8) ** 0.5)
-
-
-def test_the_error_of_the_truth_is_taken_out_by_hand():
-    # variance 1/2 of which 1/4 is error: reliability 1/2, so 0.948683 / sqrt(1/2)
-    found = fidelity([2.0, -1.0, 1.0, 0.0], error=[0.5] * 4, **TRUTH)
-    assert found.reliability == pytest.approx(0.5)
-    assert found.pearson.value == pytest.approx(0.948683 * 2**0.5, abs=1e-5)
-
-
-def test_differences_by_hand():  # the truth itself has 1, its opposite -1
-    columns = {"a": TRUTH["truth"], "b": [-1.0, 1.0, 0.0, 0.0]}
-    found = compare(columns, error=[0.0] * 4, **TRUTH, baseline="a")
-    assert found["b"].pearson.value == pytest.approx(-2.0)
-    assert found["b"].sign.value == pytest.approx(-1.0)
-
-
 def test_advantages_at_the_tokens_of_records():
     # outcomes 1 and 0: 1 - 0 at tokens 1 and 2 of the first row, 0 - 1 at token 0 of the second
     def episode(outcome, span):
@@ -470,24 +430,3 @@ def test_equal_rows_count_once_in_a_group():
 
 
 # what is not finite
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda turns, x: stats.center(x, [0, 0]),
-        lambda turns, x: stats.standardize(x, [0, 0]),
-        lambda turns, x: stats.leave_one_out(x, [0, 0]),
-        lambda turns, x: has.project(x, turns),
-        lambda turns, x: stapo.fences(x),
-        lambda turns, x: stapo.normalized_entropy(x, [0, 0]),
-        lambda turns, x: credit.IStar().advantage(turns, x),
-        lambda turns, x: credit.Prime().advantage(turns, x, [0, 1]),
-        lambda turns, x: fidelity(x, [1.0, -1.0], [0.0, 0.0], [0, 1]),
-        lambda turns, x: credit.estimate(lambda _: x, turns),
-    ],
-)
-@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
-def test_numbers_that_are_not_finite_are_refused(call, wrong):
-    with pytest.raises(ValueError, match=f"{wrong}"):
-        call(batch([1, 1], [1.0, 0.0], [0, 0]), [0.0, wrong])

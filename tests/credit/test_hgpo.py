@@ -78,19 +78,6 @@ def test_a_state_that_all_start_in_adds_no_levels_before(turns):
     assert len(credit.HGPO(levels=50).histories(turns)) <= max(turns.position) + 1
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"levels": -1}, "levels must lie in .* got -1"),
-        ({"weights": "verl"}, "weights must be one of code, paper, got 'verl'"),
-        ({"mode": "std"}, "mode must be one of mean_std_norm, mean_norm, got 'std'"),
-    ],
-)
-def test_options_out_of_range(options, message):
-    with pytest.raises(ValueError, match=message):
-        credit.HGPO(**options)
-
-
 def test_returns_that_differ_by_rounding_are_equal():
     """State b after a: the returns are 0.3 and 0.1 + 0.2, so that level does not count."""
 

@@ -101,21 +101,6 @@ def test_exceptions_of_the_model_are_not_caught():
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"retries": -1}, "retries must be at least 0 and parallel at least 1, got -1 and 1"),
-        ({"parallel": 0}, "retries must be at least 0 and parallel at least 1, got 2 and 0"),
-        ({"prompt": '{goal} as {"label": 1}'}, "prompt must be a template with"),
-        ({"prompt": "{goal"}, "prompt must be a template with"),
-        ({"prompt": "{}"}, "prompt must be a template with"),
-    ],
-)
-def test_options(options, says):
-    with pytest.raises(ValueError, match=says):
-        Judge(Scripted(), **options)
-
-
-@pytest.mark.parametrize(
     "answer",
     [
         "```json\n[0.5, -1]\n```",

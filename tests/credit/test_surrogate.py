@@ -90,12 +90,6 @@ def test_value_loss():  # errors 1 and, clipped to 0.5 + 0.2, 0.7: half the larg
     assert far.item() == pytest.approx(0.3**2 / 2)
 
 
-@pytest.mark.parametrize("options", [{"low": 1.5}, {"low": -0.1}, {"high": -0.1}])
-def test_clip_ranges(options):
-    with pytest.raises(ValueError, match="must lie in"):
-        losses.clipped_surrogate(torch.ones(1), torch.ones(1), **options)
-
-
 def test_half_precision_is_summed_in_float32():
     x = torch.full((4096,), 1.001, dtype=torch.bfloat16)  # a sum in bfloat16 stays at 256
     segment = torch.zeros(4096, dtype=torch.long)
@@ -109,5 +103,3 @@ def test_segments():  # segment 0 has 1 and 2, segment 1 no token, segment 2 has
     x, segment = torch.tensor([1.0, 4.0, 2.0]), torch.tensor([0, 2, 0])
     assert losses.segment_sum(x, segment, 3).tolist() == pytest.approx([3, 0, 4])
     assert losses.segment_mean(x, segment, 3).tolist() == pytest.approx([1.5, 0, 4])
-    with pytest.raises(ValueError, match=r"x and segment .* got \(3,\) and \(2,\)"):
-        losses.segment_sum(x, segment[:2], 3)

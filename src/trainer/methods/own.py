@@ -6,8 +6,6 @@ from functools import partial
 from inspect import isclass, signature
 from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
-
 import credit
 import credit.validation
 from agent_envs.imports import describe_error, load_object
@@ -18,6 +16,8 @@ from trainer.recipes import RecipeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import numpy as np
 
     from credit.stats import Array
     from trainer.recipe import Recipe
@@ -118,27 +118,9 @@ class OwnEstimator:
             RecipeError: The estimator failed, or did not return N finite real floats.
         """
         try:
-            found: Any = guarded(partial(self.call, turns, rng))
+            advantage: Array = guarded(partial(credit.estimate, self.call, turns, rng))
         except Exception as error:
             raise RecipeError(
                 f"credit.name={self.name!r} failed: {describe_error(error)}"
             ) from error
-        expected = f"expected [N] finite floats, one for each of N={len(turns)} turns"
-        try:
-            plain = credit.validation.as_array("the advantage", found)
-        except TypeError as error:
-            raise RecipeError(
-                f"credit.name={self.name!r} returned a {type(found).__name__}; {expected} ({error})"
-            ) from error
-        if plain.shape != (len(turns),) or plain.dtype.kind not in "iuf":
-            raise RecipeError(
-                f"credit.name={self.name!r} returned a {type(found).__name__} of shape "
-                f"{list(plain.shape)} and type {plain.dtype}; {expected}"
-            )
-        advantage: Array = plain.astype(np.float64)
-        if (wrong := np.flatnonzero(~np.isfinite(advantage))).size:
-            raise RecipeError(
-                f"credit.name={self.name!r} returned {advantage[wrong[0]]} for turn {wrong[0]}; "
-                f"{expected}"
-            )
         return advantage

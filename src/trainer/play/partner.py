@@ -128,9 +128,9 @@ class Speaking:
 
 def prompt(talk: Talk, side: int) -> str:
     """Prompt of the policy before an act of `side`."""
-    script = talk.script(side)
+    script = talk.render_script(side)
     return (TEMPLATE.full if script else TEMPLATE.first).format(
-        first_observation=talk.scene.background(side),
+        first_observation=talk.scene.render_background(side),
         action_history="\n".join(script),
         current_observation=script[-1] if script else "",
         current_step=sum(who == side for who, _ in talk.said) + 1,

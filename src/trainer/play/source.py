@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-import credit
 from agent_envs.vector import call_in_thread
+from credit.filters import is_dead
 from trainer.build import attempt, derive
 from trainer.play import failures
 from trainer.play import records as recorded
@@ -110,7 +110,7 @@ class Source:
             tried += len(drawn)
             last, lost = failures.divided(played)
             failed += lost
-            kept += _informative(last, first=len(kept))
+            kept += _drop_dead_groups(last, first=len(kept))
         found = [one for group in kept for one in group] or last
         return [*found, *failed], tried
 
@@ -125,12 +125,12 @@ class Source:
         return [episode for episode in episodes if episode.group in chosen]
 
 
-def _informative(played: Sequence[Episode], *, first: int) -> list[list[Episode]]:
+def _drop_dead_groups(played: Sequence[Episode], *, first: int) -> list[list[Episode]]:
     """The groups with unequal outcomes, numbered from `first` on."""
     if not played:
         return []
-    informative = credit.filters.informative(credit.Turns.from_episodes(played))
-    fresh = [episode for episode, keep in zip(played, informative, strict=True) if keep]
+    dead = is_dead([one.outcome for one in played], [one.group for one in played])
+    fresh = [episode for episode, drop in zip(played, dead, strict=True) if not drop]
     groups = [list(group) for _, group in groupby(fresh, key=lambda episode: episode.group)]
     for number, group in enumerate(groups, start=first):
         for episode in group:

@@ -38,7 +38,7 @@ def test_cases_judged_by_hand(family):
     assert len(set(known)) == len(known) >= 50
     assert min(sum(case.right for case in known), sum(not case.right for case in known)) >= 20
     found = audit_checker(lambda c: Accepted(c[1], c[0]).is_right(c[2]), known)
-    assert found.passed(0.98), str(found)
+    assert found.passes(0.98), str(found)
 
 
 @pytest.mark.parametrize(
