@@ -44,7 +44,7 @@ class Scripted(PolicyPartner):
         return self
 
     def reply(self, rows, prompts, seeds):
-        self.batches.append([text for (text,) in prompts])
+        self.batches.append([prompt.ids[0] for prompt in prompts])
         assert len(rows) == len(prompts)
         return [Reply(text=self.replies.pop(0)) for _ in rows]
 

@@ -157,19 +157,12 @@ def test_a_server_that_stays_as_it_is_is_found_out_at_once(standin, tmp_path, lo
     assert all((before[name] == w).all() for name, w in policy.weights().items())
 
 
-@pytest.fixture
-def impatient(monkeypatch):
-    monkeypatch.setattr("trainer.engine.servers.SECONDS", 1.5)
-
-
-@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize(
     ("mood", "message"),
     [
         (400, "refuses, HTTP 400: not now"),
         ('{"choices": [{"text": "hello"}]}', "no tokens with log-probabilities"),
         ("<html>", "answers no JSON but '<html>'"),
-        ("slow", r"no answer for 0 s .*ReadTimeout"),
         ("closed", r"no answer for 0 s .*http.*--resume"),
     ],
 )
@@ -177,12 +170,18 @@ def test_a_server_that_gives_no_answer_that_can_be_used(policy, standin, tmp_pat
     made = engine(policy, tmp_path, standin, patience=0.0)
     if mood == "closed":
         standin.close()
-    elif mood == "slow":
-        standin.delay = 4.0
     else:
         standin.moods = [mood]
     with pytest.raises(EngineError, match=message):
         talk(made, policy, conversations=1)
+
+
+def test_a_server_that_is_too_slow(policy, standin, tmp_path, monkeypatch):
+    made = engine(policy, tmp_path, standin, patience=0.0)
+    monkeypatch.setattr("trainer.engine.servers.SECONDS", 1.5)
+    standin.delay = 4.0
+    with pytest.raises(EngineError, match="ReadTimeout"):
+        talk(made, policy)
 
 
 def test_what_does_not_fit_is_refused(policy, standin, tmp_path):

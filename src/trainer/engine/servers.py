@@ -58,7 +58,7 @@ class Servers:
         self._thread.start()
         unlimited = self._httpx.Limits(max_connections=None, max_keepalive_connections=None)
         here = {f"all://{name}": None for name in ("localhost", "127.0.0.1")}  # without a proxy
-        self._client = self._httpx.AsyncClient(timeout=SECONDS, limits=unlimited, mounts=here)
+        self._client = self._httpx.AsyncClient(limits=unlimited, mounts=here)
         with ExitStack() as failing:
             failing.callback(self.close)
             self._run(self._find_model())
@@ -191,7 +191,7 @@ class Servers:
             EngineError: The server refuses the request.
         """
         try:
-            reply = await self._client.request(method, url + path, json=body)
+            reply = await self._client.request(method, url + path, json=body, timeout=SECONDS)
         except self._httpx.TransportError as error:
             raise _NoAnswer(f"{url}: {type(error).__name__} {error}") from None
         said = " ".join(reply.text[:2000].split())[:300]

