@@ -22,13 +22,13 @@ from trainer import recipe
 from trainer.build import make_method
 from trainer.engine import Sampler
 from trainer.engine.own import OwnEngine
+from trainer.errors import RecipeError
 from trainer.learn.batch import Row, collate, make_rows
 from trainer.learn.update import Update, token_logprobs
 from trainer.methods import Experience, critic, replay
 from trainer.methods.implicit import WithPRM
 from trainer.methods.turnrd import hidden_states
 from trainer.model.policy import FULL, LoRA, Policy
-from trainer.recipes import RecipeError
 from trainer.run.checks import RunError
 from trainer.train import train
 

@@ -18,7 +18,7 @@ from trainer.engine import Decoding, Sampler
 from trainer.engine.own import OwnEngine
 from trainer.learn.sft import require_expert
 from trainer.play import records as episodes
-from trainer.play.actor import Task
+from trainer.play.rollout import Task
 from trainer.run import evaluate, metrics
 from trainer.train import train
 

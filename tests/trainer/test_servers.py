@@ -9,8 +9,8 @@ from threading import Timer
 import pytest
 
 from trainer.engine import Decoding, EngineError, EngineOptions, Prompt, StaleWeights, make_engine
+from trainer.errors import RecipeError
 from trainer.model.policy import LoRA, Policy
-from trainer.recipes import RecipeError
 
 from .conftest import tiny_eyes, tiny_model, tiny_tokenizer
 from .vllms import Standin, free_port

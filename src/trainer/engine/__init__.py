@@ -16,9 +16,9 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from agent_envs.web import ServerError
+from trainer.errors import RecipeError
 from trainer.learn.correction import Correction
 from trainer.options import STRICT, AboveZero, Count, NonNegative, Positive, Share
-from trainer.recipes import RecipeError
 from trainer.scale import parallel
 
 if TYPE_CHECKING:
