@@ -46,13 +46,6 @@ def test_auto_is_the_embedded_catalogue_or_the_folder_of_the_variable(monkeypatc
     assert open_catalogue("embedded").folder is None
 
 
-def test_a_folder_is_opened_once_however_it_is_named(monkeypatch, folder):
-    monkeypatch.chdir(folder.parent)
-    monkeypatch.setenv("HOME", str(folder.parent))
-    named = [str(folder), folder.name, f"~/{folder.name}", f"./{folder.name}/"]
-    assert {id(open_catalogue(name)) for name in named} == {id(open_catalogue(folder))}
-
-
 def test_copies_and_pickles_are_the_catalogue_itself(folder):
     for data in ("embedded", folder):
         catalogue = open_catalogue(data)
@@ -137,16 +130,6 @@ def test_a_file_that_cannot_be_read_is_named(folder, name, content):
     (folder / name).write_bytes(content)
     with pytest.raises(BadAsset, match=f"^{folder / name} is no JSON: "):
         open_catalogue(folder)
-
-
-def test_a_broken_file_is_read_again_once_mended(folder):
-    file = folder / "items_ins_v2.json"
-    whole = file.read_text()
-    file.write_text("[]")
-    with pytest.raises(BadAsset, match=f"^{file}: an object by product id is needed"):
-        open_catalogue(folder)
-    file.write_text(whole)
-    assert len(open_catalogue(folder).products) == 1
 
 
 # -- title nouns ----------------------------------------------------------------------------------

@@ -348,27 +348,6 @@ def test_pages_and_pasts_that_are_too_long_are_cut(folder_of, record, wanted):
 
 # -- any text is an action ------------------------------------------------------------------------
 
-PIECES = [
-    *("search[", "click[", "]", "[", "]]", "[[", "][", "buy now", "back to search", "next >"),
-    *("< prev", "features", "red", "blue", "s", "a1", "b1", "shoe", "the", " ", "  ", "\n", "\r\n"),
-    *("<script>alert(1)</script>", "<b>", "&amp;", "&#x27;", "<!--", "' OR 1=1;--", "item_page"),
-    *("%s", "{}", "{0}", "${x}", "\\", "\\n", "\\u0000", '"', "'", "`", "../../etc", "?a=b#c"),
-    *(
-        "👍🏽",
-        "👨\u200d👩\u200d👧",
-        "🇩🇪",
-        "漢字",
-        "ไทย",
-        "İ",
-        "ß",
-        "\u202e",
-        "\u200b",
-        "\x00",
-        "\x1b[2J",
-    ),
-    *("<r>", "<c>", "<q>", "<a>", "search_results", "done", "1e309", "-1", "NaN", "null"),
-]
-
 
 class Acrobat:
     """Does anything in one mode, and looks whether the environment stays one."""
@@ -398,14 +377,6 @@ class Acrobat:
 def test_any_text_is_an_action(shop):
     rng = random.Random(0)
     acrobats = [Acrobat(shop, mode) for mode in ("strict", "upstream")]
-    for _ in range(9000):  # in two modes 18,000, half of them in the form of an action
-        text = "".join(rng.choices(PIECES, k=rng.randint(0, 5)))
-        action = rng.choice(["{}", "{}", "search[{}]", "click[{}]"]).replace("{}", text)
-        for acrobat in acrobats:
-            acrobat.do(action)
-            if acrobat.info and rng.random() < 0.3:  # to get around
-                action_there = rng.choice(acrobat.info["admissible_actions"])
-                acrobat.do(action_there.replace("<keywords>", "shoe"))
 
     @settings(max_examples=100, database=None)
     @given(st.lists(st.text(st.characters(codec=None)), min_size=10, max_size=10))
@@ -413,7 +384,10 @@ def test_any_text_is_an_action(shop):
         for action in actions:
             for acrobat in acrobats:
                 acrobat.do(action)
-                acrobat.do(f"search[{action}]")
+                acrobat.do(f"{rng.choice(('search', 'click'))}[{action}]")
+                if acrobat.info:  # to get around
+                    action_there = rng.choice(acrobat.info["admissible_actions"])
+                    acrobat.do(action_there.replace("<keywords>", "shoe"))
 
     anything()
 

