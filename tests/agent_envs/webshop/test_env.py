@@ -287,21 +287,6 @@ def test_case_does_not_matter_and_in_strict_mode_blanks_around(shop, folder_of, 
         assert "click[6 | ]" in last[4]["admissible_actions"]
 
 
-@pytest.mark.parametrize("mode", ["strict", "upstream"])
-@pytest.mark.parametrize(
-    ("tab", "shown"),
-    [
-        ("description", ["A shoe."]),
-        ("features", ["light", "soft sole"]),
-        ("reviews", []),
-        ("attributes", ["light", "fashion", "canvas shoe", "Shoes › Women › Sneakers"]),
-    ],
-)
-def test_tabs(shop, mode, tab, shown):
-    *_, last = play(shop(mode=mode, attributes=True), f"{ITEM};click[{tab}]")
-    assert last[0].endswith(" [SEP] ".join([" [SEP] Back to Search", "< Prev", *shown]))
-
-
 def test_addresses(shop):
     env = shop(observation="url")
     number = task_of(env, 2)
@@ -424,12 +409,6 @@ def test_the_longest_action_is_a_search(mode):
 def test_a_wrong_option_is_refused(options, message):
     with pytest.raises(ValueError, match=message):
         make(**options)
-
-
-def test_environments_share_a_shop():
-    one, other = make(split="train"), make(split="test", reward="score")
-    assert one.unwrapped.shop is other.unwrapped.shop
-    assert one.unwrapped.shop is not make(mode="upstream").unwrapped.shop
 
 
 def test_a_copy_branches_and_the_original_goes_on(shop):

@@ -140,18 +140,6 @@ class TestPages:
                 assert Seen(render_page(shop, page, goal, 0.25)).elements == expected
         assert kinds == {"index", "results", "item", "sub", "done"}
 
-    def test_links_lead_where_clicks_lead(self, served):
-        shop = served.shop
-        goal = next(iter(shop.goals.values()))
-        for page in walk(shop, goal, random.Random(2)):
-            if page.kind not in {"index", "done"}:
-                address = served.open_page(page)
-                targets = [urljoin(address, link) for link in links(get(address))]
-                elements = shop.list_elements(page, goal.text)
-                clicks = [e.text.lower() for e in elements if e.kind != "text"]
-                pages = [shop.follow(page, served.session, "click", one)[0] for one in clicks]
-                assert [served.find_page(target) for target in targets] == pages
-
     @pytest.mark.parametrize("mode", ["strict", "upstream"])
     def test_the_html_observation_is_the_page_served(self, mode):
         env = gym.make("WebShop-v0", observation="html", mode=mode)
@@ -452,18 +440,6 @@ class TestServer:
         with pytest.raises(ConnectionRefusedError):
             get(address)
         assert one.wait() is None
-
-    def test_it_dies_with_its_owner(self):
-        program = (
-            "import gymnasium as gym\n"
-            "from agent_envs.webshop.site import Site\n"
-            "print(Site(gym.make('agent_envs:WebShop-v0').shop).port)\n"
-        )
-        child = subprocess.run(
-            [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
-        )
-        with pytest.raises(ConnectionRefusedError):
-            socket.create_connection(("127.0.0.1", int(child.stdout)))
 
 
 @pytest.mark.parametrize(("package", "extra"), [("flask", "browser"), ("jinja2", "webshop")])
