@@ -260,41 +260,41 @@ def test_only_the_loopback_server_is_asked(quiet, monkeypatch, tmp_path):
         assert any(f"http://127.0.0.1:{port}/" in url and part in url for url in asked)
 
 
-class TestCrashes:
-    @LONG
-    @pytest.mark.parametrize("part", PARTS)
-    def test_the_first_is_mended_and_the_second_raises(self, part, quiet):
-        on_site, as_text = twins(max_turns=30)
-        on_site.reset(seed=3)
-        as_text.reset(seed=3)
-        actions = planned(as_text, Oracle)
-        assert on_site.step(actions[0]) == as_text.step(actions[0])
-        folder = folder_of_browser()
-        send(signal.SIGKILL, part)
-        for action in [*actions[1:-1], "click[features]"]:
-            assert on_site.step(action) == as_text.step(action)
-        assert part in {"warden", "all"} or not folder.exists()
-        send(signal.SIGKILL, part)
-        with pytest.raises(RuntimeError, match="crashed twice in one episode"):
-            on_site.step("click[< prev]")
-        with pytest.raises(gym.error.ResetNeeded):
-            on_site.step("click[< prev]")
-        assert on_site.reset(seed=4) == as_text.reset(seed=4)
-        on_site.close()
+@LONG
+@pytest.mark.parametrize("part", PARTS)
+def test_the_first_is_mended_and_the_second_raises(part, quiet):
+    on_site, as_text = twins(max_turns=30)
+    on_site.reset(seed=3)
+    as_text.reset(seed=3)
+    actions = planned(as_text, Oracle)
+    assert on_site.step(actions[0]) == as_text.step(actions[0])
+    folder = folder_of_browser()
+    send(signal.SIGKILL, part)
+    for action in [*actions[1:-1], "click[features]"]:
+        assert on_site.step(action) == as_text.step(action)
+    assert part in {"warden", "all"} or not folder.exists()
+    send(signal.SIGKILL, part)
+    with pytest.raises(RuntimeError, match="crashed twice in one episode"):
+        on_site.step("click[< prev]")
+    with pytest.raises(gym.error.ResetNeeded):
+        on_site.step("click[< prev]")
+    assert on_site.reset(seed=4) == as_text.reset(seed=4)
+    on_site.close()
 
-    @LONG
-    def test_bought_before_the_crash(self, env):
-        """The site sold, the browser died before it showed the receipt."""
-        env.reset(seed=3)
-        actions = bought(3)
-        for action in actions[:-1]:
-            env.step(action)
-        page = env._window.page._replace(kind="done")
-        driven(env).execute_script("document.querySelector('.buy').submit()")
-        assert env._window.site.wait().page == page
-        send(signal.SIGKILL, "browser")
-        _, reward, terminated, *_ = env.step(actions[-1])
-        assert (reward, terminated) == (1.0, True)
+
+@LONG
+def test_bought_before_the_crash(env):
+    """The site sold, the browser died before it showed the receipt."""
+    env.reset(seed=3)
+    actions = bought(3)
+    for action in actions[:-1]:
+        env.step(action)
+    page = env._window.page._replace(kind="done")
+    driven(env).execute_script("document.querySelector('.buy').submit()")
+    assert env._window.site.wait().page == page
+    send(signal.SIGKILL, "browser")
+    _, reward, terminated, *_ = env.step(actions[-1])
+    assert (reward, terminated) == (1.0, True)
 
 
 MARGIN = 5.0  # seconds that ending what hangs may take on a busy machine
@@ -311,168 +311,173 @@ def late(env, what):
     env.page_timeout = 30.0
 
 
-class TestHangs:
-    @LONG
-    @pytest.mark.parametrize("moment", ["valid", "invalid", "reset"])
-    @pytest.mark.parametrize("part", ["driver", "browser", "pages", "all"])
-    def test_a_step_ends_in_time_and_the_next_episode_works(self, env, part, moment):
-        opening, before = env.reset(seed=3), running()
-        send(signal.SIGSTOP, part)
-        with late(env, "page"):
-            if moment == "reset":
-                env.reset(seed=4)
-            env.step("search[lamp]" if moment == "valid" else "dance")
-        with pytest.raises(gym.error.ResetNeeded):
-            env.step("dance")
-        assert not [process for process in before if psutil.pid_exists(process)]
-        assert env.reset(seed=3) == opening
+@LONG
+@pytest.mark.parametrize("moment", ["valid", "invalid", "reset"])
+@pytest.mark.parametrize("part", ["driver", "browser", "pages", "all"])
+def test_a_step_ends_in_time_and_the_next_episode_works(env, part, moment):
+    opening, before = env.reset(seed=3), running()
+    send(signal.SIGSTOP, part)
+    with late(env, "page"):
+        if moment == "reset":
+            env.reset(seed=4)
+        env.step("search[lamp]" if moment == "valid" else "dance")
+    with pytest.raises(gym.error.ResetNeeded):
+        env.step("dance")
+    assert not [process for process in before if psutil.pid_exists(process)]
+    assert env.reset(seed=3) == opening
+    assert env.step("search[lamp]")[-1]["valid"]
+
+
+@LONG
+@pytest.mark.parametrize("part", ["browser", "driver", "all"])
+def test_a_start_ends_in_time(env, quiet, part):
+    def stop():
+        while not ended.wait(0.01):
+            if any(map(PARTS[part], running().values())):
+                send(signal.SIGSTOP, part)
+
+    ended = threading.Event()
+    stopping = threading.Thread(target=stop)
+    stopping.start()
+    with late(env, "start of Chromium"):
+        env.reset(seed=3)
+    ended.set()
+    stopping.join()
+    assert not running()
+    env.reset(seed=3)
+
+
+@pytest.mark.parametrize(
+    ("part", "others"),
+    [
+        ("browser", 0),
+        *(
+            pytest.param(part, others, marks=LONG)
+            for part, others in itertools.product(("driver", "browser", "all"), (0, 1))
+            if (part, others) != ("browser", 0)
+        ),
+    ],
+)
+def test_closing_ends_in_time(quiet, part, others):
+    envs = [make() for _ in range(1 + others)]
+    for env in envs:
+        env.reset(seed=3)
+    send(signal.SIGSTOP, part)
+    started = time.monotonic()
+    envs[0].close()
+    assert time.monotonic() - started < browser._CLOSING + MARGIN
+    for env in envs[1:]:  # not the worse for it
         assert env.step("search[lamp]")[-1]["valid"]
+        env.close()
 
-    @LONG
-    @pytest.mark.parametrize("part", ["browser", "driver", "all"])
-    def test_a_start_ends_in_time(self, env, quiet, part):
-        def stop():
-            while not ended.wait(0.01):
-                if any(map(PARTS[part], running().values())):
-                    send(signal.SIGSTOP, part)
 
-        ended = threading.Event()
-        stopping = threading.Thread(target=stop)
-        stopping.start()
-        with late(env, "start of Chromium"):
-            env.reset(seed=3)
-        ended.set()
-        stopping.join()
-        assert not running()
+@pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf")])
+def test_a_timeout_that_is_none(env, timeout):
+    env.page_timeout = timeout
+    with pytest.raises(ValueError, match="page_timeout must be a finite number above 0, got"):
         env.reset(seed=3)
 
-    @pytest.mark.parametrize(
-        ("part", "others"),
-        [
-            ("browser", 0),
-            *(
-                pytest.param(part, others, marks=LONG)
-                for part, others in itertools.product(("driver", "browser", "all"), (0, 1))
-                if (part, others) != ("browser", 0)
-            ),
-        ],
-    )
-    def test_closing_ends_in_time(self, quiet, part, others):
-        envs = [make() for _ in range(1 + others)]
-        for env in envs:
-            env.reset(seed=3)
-        send(signal.SIGSTOP, part)
-        started = time.monotonic()
-        envs[0].close()
-        assert time.monotonic() - started < browser._CLOSING + MARGIN
-        for env in envs[1:]:  # not the worse for it
-            assert env.step("search[lamp]")[-1]["valid"]
-            env.close()
 
-    @pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf")])
-    def test_a_timeout_that_is_none(self, env, timeout):
-        env.page_timeout = timeout
-        with pytest.raises(ValueError, match="page_timeout must be a finite number above 0, got"):
-            env.reset(seed=3)
-
-
-class TestLife:
-    @LONG
-    def test_copies_walk_alone(self, env):
-        observation, _ = env.reset(seed=3)
-        first, second, *_ = bought(3)
-        assert copy.deepcopy(env).step("dance")[0] == observation
-        env.step(first)
-        others = [copy.deepcopy(env), pickle.loads(pickle.dumps(env))]
-        expected = env.step(second)
-        assert [other.step(second) for other in others] == [expected, expected]
-        assert others[0].step("click[< prev]") == others[1].step("click[< prev]")
-        assert env._window.page.kind == "item"
-        for other in others:
-            other.close()
-
-    def test_the_last_to_close_ends_all(self, quiet):
-        """Closed, or forgotten; a tab is opened after another was closed."""
-        one, other = make(), make()
-        one.reset(seed=1)
-        before = browser.find_chromium()._warden
-        other.reset(seed=2)
-        folder, port = folder_of_browser(), one._window.site.port
-        one.close()
-        with pytest.raises(ConnectionRefusedError):
-            socket.create_connection(("127.0.0.1", port))
-        one.reset(seed=2)
-        assert not one._crashed
-        assert browser.find_chromium()._warden is before
-        del one
-        assert running()
+@LONG
+def test_copies_walk_alone(env):
+    observation, _ = env.reset(seed=3)
+    first, second, *_ = bought(3)
+    assert copy.deepcopy(env).step("dance")[0] == observation
+    env.step(first)
+    others = [copy.deepcopy(env), pickle.loads(pickle.dumps(env))]
+    expected = env.step(second)
+    assert [other.step(second) for other in others] == [expected, expected]
+    assert others[0].step("click[< prev]") == others[1].step("click[< prev]")
+    assert env._window.page.kind == "item"
+    for other in others:
         other.close()
-        other.close()
-        assert not running()
-        assert not folder.exists()
 
-    @LONG
-    @pytest.mark.parametrize(
-        ("moment", "ending"),
-        [
-            *itertools.product(("start", "step", "close", "fork"), ("kill", "term", "int")),
-            *(("step", ending) for ending in ("exception", "exit")),
-        ],
+
+def test_the_last_to_close_ends_all(quiet):
+    """Closed, or forgotten; a tab is opened after another was closed."""
+    one, other = make(), make()
+    one.reset(seed=1)
+    before = browser.find_chromium()._warden
+    other.reset(seed=2)
+    folder, port = folder_of_browser(), one._window.site.port
+    one.close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port))
+    one.reset(seed=2)
+    assert not one._crashed
+    assert browser.find_chromium()._warden is before
+    del one
+    assert running()
+    other.close()
+    other.close()
+    assert not running()
+    assert not folder.exists()
+
+
+@LONG
+@pytest.mark.parametrize(
+    ("moment", "ending"),
+    [
+        *itertools.product(("start", "step", "close", "fork"), ("kill", "term", "int")),
+        *(("step", ending) for ending in ("exception", "exit")),
+    ],
+)
+def test_nothing_outlives_a_process(moment, ending):
+    """Ends a life at random times of a moment."""
+    trials = 2 if moment == "start" else 1
+    command = [sys.executable, outlived.__file__, moment, ending, f"--trials={trials}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [one["left"] for one in told] == [[]] * trials
+
+
+@LONG
+def test_a_killed_wardens_folder_goes_with_the_next_start(quiet, monkeypatch):
+    """Driver and Chromium end without it; what a live one writes to is left alone."""
+    program = (
+        "import os, sys, time, gymnasium as gym\n"
+        "from agent_envs.webshop.browser import find_chromium\n"
+        "env = gym.make('agent_envs:WebShopSite-v0', data='embedded')\n"
+        "env.reset(seed=1)\n"
+        "print(find_chromium()._warden.pid, flush=True)\n"
+        "time.sleep(60)\n"
     )
-    def test_nothing_outlives_a_process(self, moment, ending):
-        """Ends a life at random times of a moment."""
-        trials = 2 if moment == "start" else 1
-        command = [sys.executable, outlived.__file__, moment, ending, f"--trials={trials}"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
-        told = [json.loads(line) for line in done.stdout.splitlines()]
-        assert [one["left"] for one in told] == [[]] * trials
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as one:
+        keeper = int(one.stdout.readline())
+        below = outlived.below(keeper)
+        commands = map(outlived.command, below.values())
+        command = next(filter(PARTS["browser"], commands))
+        folder = Path(command.partition("user-data-dir=")[2].split()[0]).parent
+        os.kill(keeper, signal.SIGSTOP)  # it may not clean up in between
+        one.kill()
+        os.kill(keeper, signal.SIGKILL)
+    assert psutil.wait_procs(below.values(), timeout=30)[1] == []
+    assert folder.exists()
+    live = make()
+    live.reset(seed=1)
+    assert folder.exists()  # too young: its warden may be about to hold it
+    for each in (folder, folder_of_browser()):
+        os.utime(each, (0, 0))
+    start = make()
+    monkeypatch.setattr(browser, "_OF_PROCESS", {})
+    start.reset(seed=1)
+    assert not folder.exists()
+    assert live.step("search[lamp]")[-1]["valid"]
+    start.close()
+    live.close()
 
-    @LONG
-    def test_a_killed_wardens_folder_goes_with_the_next_start(self, quiet, monkeypatch):
-        """Driver and Chromium end without it; what a live one writes to is left alone."""
-        program = (
-            "import os, sys, time, gymnasium as gym\n"
-            "from agent_envs.webshop.browser import find_chromium\n"
-            "env = gym.make('agent_envs:WebShopSite-v0', data='embedded')\n"
-            "env.reset(seed=1)\n"
-            "print(find_chromium()._warden.pid, flush=True)\n"
-            "time.sleep(60)\n"
-        )
-        command = [sys.executable, "-c", program]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as one:
-            keeper = int(one.stdout.readline())
-            below = outlived.below(keeper)
-            commands = map(outlived.command, below.values())
-            command = next(filter(PARTS["browser"], commands))
-            folder = Path(command.partition("user-data-dir=")[2].split()[0]).parent
-            os.kill(keeper, signal.SIGSTOP)  # it may not clean up in between
-            one.kill()
-            os.kill(keeper, signal.SIGKILL)
-        assert psutil.wait_procs(below.values(), timeout=30)[1] == []
-        assert folder.exists()
-        live = make()
-        live.reset(seed=1)
-        assert folder.exists()  # too young: its warden may be about to hold it
-        for each in (folder, folder_of_browser()):
-            os.utime(each, (0, 0))
-        start = make()
-        monkeypatch.setattr(browser, "_OF_PROCESS", {})
-        start.reset(seed=1)
-        assert not folder.exists()
-        assert live.step("search[lamp]")[-1]["valid"]
-        start.close()
-        live.close()
 
-    @LONG
-    def test_a_forked_child_has_its_own(self, env):
-        env.reset(seed=3)
-        vector = agent_envs.make_vec(
-            "WebShopSite-v0", 1, vectorization_mode="async", env_kwargs={"data": "embedded"}
-        )
-        observations, _ = vector.reset(seed=3)
-        vector.close()
-        assert env.step(bought(3)[0])[-1]["valid"]
-        assert observations[0] == env.transcript[0][1]
+@LONG
+def test_a_forked_child_has_its_own(env):
+    env.reset(seed=3)
+    vector = agent_envs.make_vec(
+        "WebShopSite-v0", 1, vectorization_mode="async", env_kwargs={"data": "embedded"}
+    )
+    observations, _ = vector.reset(seed=3)
+    vector.close()
+    assert env.step(bought(3)[0])[-1]["valid"]
+    assert observations[0] == env.transcript[0][1]
 
 
 @pytest.mark.parametrize("missing", ["chromium", "chromedriver", "selenium", "psutil"])

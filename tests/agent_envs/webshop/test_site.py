@@ -126,157 +126,148 @@ def bought(one, page):
     return urljoin(one.open_page(page), headers["Location"])
 
 
-class TestPages:
-    @pytest.mark.parametrize("strict", [True, False])
-    @pytest.mark.parametrize("source", ["embedded", "made_up", "real"])
-    def test_elements_are_those_of_the_text(self, source, strict, request):
-        data = source if source == "embedded" else request.getfixturevalue(source)
-        shop, rng = shop_of(data, strict=strict), random.Random(5)
-        kinds = set()
-        for goal in rng.sample(list(shop.goals.values()), 15):
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("source", ["embedded", "made_up", "real"])
+def test_elements_are_those_of_the_text(source, strict, request):
+    data = source if source == "embedded" else request.getfixturevalue(source)
+    shop, rng = shop_of(data, strict=strict), random.Random(5)
+    kinds = set()
+    for goal in rng.sample(list(shop.goals.values()), 15):
+        for page in walk(shop, goal, rng):
+            kinds.add(page.kind)
+            expected = shop.list_elements(page, goal.text, 0.25)
+            assert Seen(render_page(shop, page, goal, 0.25)).elements == expected
+    assert kinds == {"index", "results", "item", "sub", "done"}
+
+
+@pytest.mark.parametrize("mode", ["strict", "upstream"])
+def test_the_html_observation_is_the_page_served(mode):
+    env = gym.make("WebShop-v0", observation="html", mode=mode)
+    seen, info = env.reset(seed=4)
+    with Site(env.shop) as one:
+        assert get(one.start(info["task_id"])) == seen
+        for action in planned(env, Oracle):
+            seen, *_ = env.step(action)
+            if env.page.kind == "done":
+                bought(one, env.page)
+            assert get(one.open_page(env.page)) == seen
+        assert env.observation_space.contains(seen)
+    assert env.page.kind == "done"
+
+
+def test_no_page_reveals_the_goals_product(shop):
+    for goal in list(shop.goals.values())[:20]:
+        hidden = shop.catalogue.products[goal.product].asin, goal.task_id, "<!--"
+        elsewhere = next(i for i in range(50) if i != goal.product)
+        for page in (Page(), Page("results", "zebra"), Page("item", "", 1, elsewhere)):
+            text = render_page(shop, page, goal)
+            assert not [part for part in hidden if part in text]
+
+
+@given(
+    product=st.integers(0, 999),
+    query=st.text(st.characters(exclude_categories=["Cs"]), max_size=30),
+    number=st.integers(-2, 60),
+    visited=st.frozensets(st.integers(0, 999), max_size=4),
+    draws=st.lists(st.integers(0, 50), max_size=4),
+)
+def test_an_address_holds_all_of_a_page(shared, draws, **fields):
+    shop = shared.shop
+    page = Page("item", **fields)
+    options = list(shop.catalogue.products[page.product].options.items())
+    for draw in draws:
+        name, values = options[draw % len(options)]
+        page = page.choose(name, values[draw % len(values)])
+    tab, receipt = page._replace(kind="sub", sub="Features"), page._replace(kind="done")
+    listing = page._replace(kind="results", product=-1, options=())
+    pages = (page, tab, receipt, listing, Page(), page._replace(number=page.number + 1))
+    assert len({write_link(shop, one) for one in pages}) == len(set(pages))
+    assert [shared.find_page(shared.open_page(one)) for one in pages] == list(pages)
+
+
+def test_addresses_of_an_earlier_episode_do_not_open(served):
+    goals = list(served.shop.goals)
+    root = f"http://127.0.0.1:{served.port}/"
+    for number in (0, 1):  # of the same task, and of another
+        old = served.open_page(Page("item", product=3))
+        assert ask(old)[0] == 200
+        served.start(goals[number])
+        status, _, text = ask(old)
+        assert status == ask(urljoin(old, "done?product=0"), "POST")[0] == 404
+        assert 'href="/"' in text
+        assert ask(root)[1]["Location"] == f"/{number}/"
+        with pytest.raises(ValueError, match=f"nothing in the episode at /{number}/ led to"):
+            served.find_page(old)
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_only_pages_that_the_episode_led_to_open(strict):
+    """Addresses changed by hand open nothing but pages that one of the walk has a link to."""
+    shop, rng = shop_of(strict=strict, attributes=False), random.Random(4)
+    opened = 0
+    with Site(shop) as one:
+
+        def read_links(address):
+            return {one.find_page(urljoin(address, each)) for each in links(get(address))}
+
+        for goal in rng.sample(list(shop.goals.values()), 3):
+            one.start(goal.task_id)
+            led = {Page()}
             for page in walk(shop, goal, rng):
-                kinds.add(page.kind)
-                expected = shop.list_elements(page, goal.text, 0.25)
-                assert Seen(render_page(shop, page, goal, 0.25)).elements == expected
-        assert kinds == {"index", "results", "item", "sub", "done"}
-
-    @pytest.mark.parametrize("mode", ["strict", "upstream"])
-    def test_the_html_observation_is_the_page_served(self, mode):
-        env = gym.make("WebShop-v0", observation="html", mode=mode)
-        seen, info = env.reset(seed=4)
-        with Site(env.shop) as one:
-            assert get(one.start(info["task_id"])) == seen
-            for action in planned(env, Oracle):
-                seen, *_ = env.step(action)
-                if env.page.kind == "done":
-                    bought(one, env.page)
-                assert get(one.open_page(env.page)) == seen
-            assert env.observation_space.contains(seen)
-        assert env.page.kind == "done"
-
-    def test_no_page_reveals_the_goals_product(self, shop):
-        for goal in list(shop.goals.values())[:20]:
-            hidden = shop.catalogue.products[goal.product].asin, goal.task_id, "<!--"
-            elsewhere = next(i for i in range(50) if i != goal.product)
-            for page in (Page(), Page("results", "zebra"), Page("item", "", 1, elsewhere)):
-                text = render_page(shop, page, goal)
-                assert not [part for part in hidden if part in text]
+                if page.kind == "done":
+                    break
+                if page.kind == "results":
+                    led.add(page)
+                    get(search(one, page.query))
+                assert page in led
+                led |= read_links(one.open_page(page))
+                for _ in range(15):
+                    changed = by_hand(rng, one.open_page(rng.choice(sorted(led, key=repr))))
+                    status, headers, text = ask(changed)
+                    opened += status == 200
+                    if status == 404:
+                        assert Seen(text).elements == []
+                        continue
+                    assert status in {200, 302, 308}
+                    found = one.find_page(urljoin(changed, headers.get("Location", changed)))
+                    assert found in led or found == Page("results", found.query)
+                    led |= {found, *read_links(one.open_page(found))}
+    assert opened  # a change may be none
 
 
-class TestAddresses:
-    @given(
-        product=st.integers(0, 999),
-        query=st.text(st.characters(exclude_categories=["Cs"]), max_size=30),
-        number=st.integers(-2, 60),
-        visited=st.frozensets(st.integers(0, 999), max_size=4),
-        draws=st.lists(st.integers(0, 50), max_size=4),
-    )
-    def test_an_address_holds_all_of_a_page(self, shared, draws, **fields):
-        shop = shared.shop
-        page = Page("item", **fields)
-        options = list(shop.catalogue.products[page.product].options.items())
-        for draw in draws:
-            name, values = options[draw % len(options)]
-            page = page.choose(name, values[draw % len(values)])
-        tab, receipt = page._replace(kind="sub", sub="Features"), page._replace(kind="done")
-        listing = page._replace(kind="results", product=-1, options=())
-        pages = (page, tab, receipt, listing, Page(), page._replace(number=page.number + 1))
-        assert len({write_link(shop, one) for one in pages}) == len(set(pages))
-        assert [shared.find_page(shared.open_page(one)) for one in pages] == list(pages)
 
-    def test_addresses_of_an_earlier_episode_do_not_open(self, served):
-        goals = list(served.shop.goals)
-        root = f"http://127.0.0.1:{served.port}/"
-        for number in (0, 1):  # of the same task, and of another
-            old = served.open_page(Page("item", product=3))
-            assert ask(old)[0] == 200
-            served.start(goals[number])
-            status, _, text = ask(old)
-            assert status == ask(urljoin(old, "done?product=0"), "POST")[0] == 404
-            assert 'href="/"' in text
-            assert ask(root)[1]["Location"] == f"/{number}/"
-            with pytest.raises(ValueError, match=f"nothing in the episode at /{number}/ led to"):
-                served.find_page(old)
 
-    @pytest.mark.parametrize("strict", [True, False])
-    def test_only_pages_that_the_episode_led_to_open(self, strict):
-        """Addresses changed by hand open nothing but pages that one of the walk has a link to."""
-        shop, rng = shop_of(strict=strict, attributes=False), random.Random(4)
-        opened = 0
-        with Site(shop) as one:
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ("Red SHOES", "red shoes"),
+        ("  lamp ", "lamp"),
+        ("r\u00f6te \u6f22\u5b57", "r\u00f6te \u6f22\u5b57"),
+        ('"><script>', '"><script>'),
+        ("a]b[c", "a]b[c"),
+        ("&query=x#y", "&query=x#y"),
+        ("\U0001f389" * 4088, "\U0001f389" * 4088),  # and search[]: as long as may be
+        *((typed, None) for typed in ("", "\t", "a" * 4089, "\U0001f389" * 5000)),
+    ],
+)
+def test_a_search_as_typed_is_the_one_of_the_text_or_leads_back(served, typed, words):
+    form = get(served.open_page(Page()))
+    assert '<form class="search" action="results">' in form
+    assert 'name="query"' in form
+    address = search(served, typed)
+    status, headers, _ = ask(address)
+    if status == 302:
+        address = urljoin(address, headers["Location"])
+    assert served.find_page(address) == (Page("results", words) if words else Page())
+    assert Element("text", words) not in Seen(get(address)).elements
 
-            def read_links(address):
-                return {one.find_page(urljoin(address, each)) for each in links(get(address))}
 
-            for goal in rng.sample(list(shop.goals.values()), 3):
-                one.start(goal.task_id)
-                led = {Page()}
-                for page in walk(shop, goal, rng):
-                    if page.kind == "done":
-                        break
-                    if page.kind == "results":
-                        led.add(page)
-                        get(search(one, page.query))
-                    assert page in led
-                    led |= read_links(one.open_page(page))
-                    for _ in range(15):
-                        changed = by_hand(rng, one.open_page(rng.choice(sorted(led, key=repr))))
-                        status, headers, text = ask(changed)
-                        opened += status == 200
-                        if status == 404:
-                            assert Seen(text).elements == []
-                            continue
-                        assert status in {200, 302, 308}
-                        found = one.find_page(urljoin(changed, headers.get("Location", changed)))
-                        assert found in led or found == Page("results", found.query)
-                        led |= {found, *read_links(one.open_page(found))}
-        assert opened  # a change may be none
-
-    def test_addresses_made_by_hand_are_not_found(self, served):
-        get(search(served, "lamp"))
-        for address in (
-            *("Results?query=lamp", "results", "results?query=lamp&query=lamp"),
-            *("results?query=lamp&number=2", "results?query=lamp&number=\u0662"),
-            *("results?query=lamp&color=red", "results/?query=lamp", "item?product=%00"),
-            *("item?query=lamp&product=0&visited=0", "done?query=lamp&product=0&visited=0"),
-            *("../0/item?query=lamp&product=0", "../../etc/passwd", "%2e%2e%2fshop.css"),
-        ):
-            changed = f"{served.open_page(Page())}{quote(address, safe='/?&=%.')}"
-            status, _, text = ask(changed)
-            assert status == 404
-            assert "Back to the shop" in text
-            assert ask(changed, "POST")[0] in {404, 405}
-
-    @pytest.mark.parametrize(
-        ("typed", "words"),
-        [
-            ("Red SHOES", "red shoes"),
-            ("  lamp ", "lamp"),
-            ("r\u00f6te \u6f22\u5b57", "r\u00f6te \u6f22\u5b57"),
-            ('"><script>', '"><script>'),
-            ("a]b[c", "a]b[c"),
-            ("&query=x#y", "&query=x#y"),
-            ("\U0001f389" * 4088, "\U0001f389" * 4088),  # and search[]: as long as may be
-            *((typed, None) for typed in ("", "\t", "a" * 4089, "\U0001f389" * 5000)),
-        ],
-    )
-    def test_a_search_as_typed_is_the_one_of_the_text_or_leads_back(self, served, typed, words):
-        form = get(served.open_page(Page()))
-        assert '<form class="search" action="results">' in form
-        assert 'name="query"' in form
-        address = search(served, typed)
-        status, headers, _ = ask(address)
-        if status == 302:
-            address = urljoin(address, headers["Location"])
-        assert served.find_page(address) == (Page("results", words) if words else Page())
-        assert Element("text", words) not in Seen(get(address)).elements
-
-    def test_old_addresses_are_forgotten(self, served, monkeypatch):
-        monkeypatch.setattr(site, "MOST_ADDRESSES", 3)
-        addresses = [served.open_page(Page("results", word)) for word in "abcd"]
-        assert [ask(address)[0] for address in addresses[1:]] == [200] * 3
-        with pytest.raises(ValueError, match="nothing in the episode at /0/ led to"):
-            served.find_page(addresses[0])
+def test_old_addresses_are_forgotten(served, monkeypatch):
+    monkeypatch.setattr(site, "MOST_ADDRESSES", 3)
+    addresses = [served.open_page(Page("results", word)) for word in "abcd"]
+    assert [ask(address)[0] for address in addresses[1:]] == [200] * 3
+    with pytest.raises(ValueError, match="nothing in the episode at /0/ led to"):
+        served.find_page(addresses[0])
 
 
 ODD = ("-1", "0", "1", "2", "99", "1e9", "Attributes", "Reviews", "0-0", "3.4", "", "x" * 300)
@@ -303,143 +294,147 @@ def by_hand(rng, address):
 ITEM = Page("item", "x", 1, 3)
 
 
-class TestPurchase:
-    def test_the_first_counts_and_is_scored_once(self, served, shop, monkeypatch):
-        scored = []
-        score = shop.score
-        monkeypatch.setattr(shop, "score", lambda *a: scored.append(a) or score(*a))
-        address = served.open_page(ITEM._replace(kind="done"))
-        status, headers, _ = ask(address)  # looking at a receipt buys nothing
-        assert status == 302
-        assert served.find_page(urljoin(address, headers["Location"])) == ITEM
-        first = bought(served, ITEM)
-        assert served.find_page(first) == ITEM._replace(kind="done")
-        for other in (ITEM, ITEM._replace(product=4)):
-            assert bought(served, other) == first
-        assert get(first) == get(first)
-        assert len(scored) == 1
-        for page in (Page(), Page("results", "lamp"), ITEM, Page("done", "", 1, 9)):
-            status, headers, _ = ask(served.open_page(page))
-            assert (status, urljoin(first, headers["Location"])) == (302, first)
-        assert get(served.start(next(iter(shop.goals))))  # another episode has none
-
-    def test_buyers_at_the_same_time(self, served):
-        def buy(place):
-            found.append(bought(served, Page("item", "x", 1, place)))
-
-        found = []
-        threads = [threading.Thread(target=buy, args=(place,)) for place in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert (len(found), len(set(found))) == (8, 1)
-
-    def test_a_person_plays_several_tasks_and_stops(self, shop):
-        drawn = iter(list(shop.goals)[1:])
-        with Site(shop, following=drawn.__next__) as one:
-            root = f"http://127.0.0.1:{one.port}"
-            one.start(next(iter(shop.goals)))
-            ask(f"{root}/another", "POST")  # nothing is bought yet
-            threading.Timer(0.2, bought, [one, ITEM]).start()
-            assert one.wait().page == ITEM._replace(kind="done")
-            receipt = bought(one, ITEM)
-            text = get(receipt)
-            assert 'action="/another"' in text
-            assert 'action="/stop"' in text
-            assert ask(f"{root}/")[1]["Location"] == "/0/"
-            for _ in range(2):  # begins one
-                assert ask(f"{root}/another", "POST")[1]["Location"] == "/"
-            assert ask(f"{root}/")[1]["Location"] == "/1/"
-            assert ask(receipt)[0] == 404
-            assert list(shop.goals.values())[1].text in get(f"{root}/1/").replace("&#39;", "'")
-            status, _, text = ask(f"{root}/stop", "POST")
-            assert status == 200
-            assert "You can close this window" in text
-            assert one.wait() is None
-
-    def test_an_agents_site_offers_neither(self, served):
-        assert 'action="/' not in get(bought(served, ITEM))
-        for name in ("another", "stop"):
-            assert ask(f"http://127.0.0.1:{served.port}/{name}", "POST")[0] in {404, 405}
+def test_the_first_counts_and_is_scored_once(served, shop, monkeypatch):
+    scored = []
+    score = shop.score
+    monkeypatch.setattr(shop, "score", lambda *a: scored.append(a) or score(*a))
+    address = served.open_page(ITEM._replace(kind="done"))
+    status, headers, _ = ask(address)  # looking at a receipt buys nothing
+    assert status == 302
+    assert served.find_page(urljoin(address, headers["Location"])) == ITEM
+    first = bought(served, ITEM)
+    assert served.find_page(first) == ITEM._replace(kind="done")
+    for other in (ITEM, ITEM._replace(product=4)):
+        assert bought(served, other) == first
+    assert get(first) == get(first)
+    assert len(scored) == 1
+    for page in (Page(), Page("results", "lamp"), ITEM, Page("done", "", 1, 9)):
+        status, headers, _ = ask(served.open_page(page))
+        assert (status, urljoin(first, headers["Location"])) == (302, first)
+    assert get(served.start(next(iter(shop.goals))))  # another episode has none
 
 
-class TestProtection:
-    def test_only_requests_for_this_machine_are_answered(self, served):
-        assert served._server.socket.getsockname()[0] == "127.0.0.1"
-        page = served.open_page(Page())
-        for host in ("shop.example", "shop.example:80", "127.0.0.1.evil.example", "example.com"):
-            for method, path in (("GET", ""), ("POST", "done?product=0")):
-                status, _, text = ask(page + path, method, host)
-                assert status == 403
-                assert "127.0.0.1 and localhost only" in text
-        for host in (None, "localhost:1", "127.0.0.1"):
-            assert ask(page, host=host)[0] == 200
+def test_buyers_at_the_same_time(served):
+    def buy(place):
+        found.append(bought(served, Page("item", "x", 1, place)))
 
-    def test_every_answer_forbids_scripts_and_other_sites(self, served):
-        for path in ("", "results?query=x", "nothing", "../shop.css"):
-            headers = ask(urljoin(served.open_page(Page()), path))[1]
-            policy = headers["Content-Security-Policy"]
-            assert policy.startswith("default-src 'none';")
-            assert "script" not in policy
-            assert headers["X-Content-Type-Options"] == "nosniff"
-
-    def test_hostile_texts_are_texts(self, hostile, shop):
-        hostile = shop_of(hostile)
-        goal = next(iter(hostile.goals.values()))
-        query = "\"'></title><script>alert(1)</script>&lt;{{ 7 * 7 }}"
-
-        def list_pages(shop, query):
-            yield Page("results", query)
-            for place, product in enumerate(shop.catalogue.products[:6]):
-                item = Page("item", query, 1, place)
-                for name, values in product.options.items():
-                    item = item.choose(name, values[0])
-                yield from (item, item._replace(kind="done"))
-                for sub in ("Description", "Features"):
-                    yield item._replace(kind="sub", sub=sub)
-
-        plain = next(iter(shop.goals.values()))
-        usual = [Seen(render_page(shop, page, plain)).tags for page in list_pages(shop, "lamp")]
-        usual = {tag for found in usual for tag in found}
-        pages = list_pages(hostile, query)
-        for page in pages:
-            seen = Seen(render_page(hostile, page, goal))
-            assert seen.elements == hostile.list_elements(page, goal.text)
-            assert set(seen.tags) <= usual
-
-    def test_characters_that_html_has_not(self, record, wanted, folder_of):
-        title = "A\rB\r\nC \ud800 D\x00"
-        data = folder_of([record(name=title)], {record()["asin"]: wanted("soft")})
-        shop = shop_of(data)
-        goal = next(iter(shop.goals.values()))
-        text = render_page(shop, Page("item", "", 1, 0), goal)
-        assert "A&#13;B&#13;\nC \ufffd D\ufffd" in text
-        assert text.encode()
+    found = []
+    threads = [threading.Thread(target=buy, args=(place,)) for place in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(found), len(set(found))) == (8, 1)
 
 
-class TestServer:
-    def test_ports(self, shop):
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            port = taken.getsockname()[1]
-            with pytest.raises(OSError, match=f"port {port} is in use by another program"):
-                Site(shop, port=port)
-        with Site(shop, port=port) as one:
-            assert one.port == port
-            assert f":{port}/0/" in one.start(next(iter(shop.goals)))
-        for port in (-1, 65_536):
-            with pytest.raises(ValueError, match=rf"0\.\.65535, 0 for a free one, got {port}"):
-                Site(shop, port=port)
-
-    def test_closing_twice(self, shop):
-        one = Site(shop)
-        assert ask(f"http://127.0.0.1:{one.port}/")[0] == 404  # no episode yet
-        address = one.start(next(iter(shop.goals)))
-        one.close()
-        one.close()
-        with pytest.raises(ConnectionRefusedError):
-            get(address)
+def test_a_person_plays_several_tasks_and_stops(shop):
+    drawn = iter(list(shop.goals)[1:])
+    with Site(shop, following=drawn.__next__) as one:
+        root = f"http://127.0.0.1:{one.port}"
+        one.start(next(iter(shop.goals)))
+        ask(f"{root}/another", "POST")  # nothing is bought yet
+        threading.Timer(0.2, bought, [one, ITEM]).start()
+        assert one.wait().page == ITEM._replace(kind="done")
+        receipt = bought(one, ITEM)
+        text = get(receipt)
+        assert 'action="/another"' in text
+        assert 'action="/stop"' in text
+        assert ask(f"{root}/")[1]["Location"] == "/0/"
+        for _ in range(2):  # begins one
+            assert ask(f"{root}/another", "POST")[1]["Location"] == "/"
+        assert ask(f"{root}/")[1]["Location"] == "/1/"
+        assert ask(receipt)[0] == 404
+        assert list(shop.goals.values())[1].text in get(f"{root}/1/").replace("&#39;", "'")
+        status, _, text = ask(f"{root}/stop", "POST")
+        assert status == 200
+        assert "You can close this window" in text
         assert one.wait() is None
+
+
+def test_an_agents_site_offers_neither(served):
+    assert 'action="/' not in get(bought(served, ITEM))
+    for name in ("another", "stop"):
+        assert ask(f"http://127.0.0.1:{served.port}/{name}", "POST")[0] in {404, 405}
+
+
+def test_only_requests_for_this_machine_are_answered(served):
+    assert served._server.socket.getsockname()[0] == "127.0.0.1"
+    page = served.open_page(Page())
+    for host in ("shop.example", "shop.example:80", "127.0.0.1.evil.example", "example.com"):
+        for method, path in (("GET", ""), ("POST", "done?product=0")):
+            status, _, text = ask(page + path, method, host)
+            assert status == 403
+            assert "127.0.0.1 and localhost only" in text
+    for host in (None, "localhost:1", "127.0.0.1"):
+        assert ask(page, host=host)[0] == 200
+
+
+def test_every_answer_forbids_scripts_and_other_sites(served):
+    for path in ("", "results?query=x", "nothing", "../shop.css"):
+        headers = ask(urljoin(served.open_page(Page()), path))[1]
+        policy = headers["Content-Security-Policy"]
+        assert policy.startswith("default-src 'none';")
+        assert "script" not in policy
+        assert headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_hostile_texts_are_texts(hostile, shop):
+    hostile = shop_of(hostile)
+    goal = next(iter(hostile.goals.values()))
+    query = "\"'></title><script>alert(1)</script>&lt;{{ 7 * 7 }}"
+
+    def list_pages(shop, query):
+        yield Page("results", query)
+        for place, product in enumerate(shop.catalogue.products[:6]):
+            item = Page("item", query, 1, place)
+            for name, values in product.options.items():
+                item = item.choose(name, values[0])
+            yield from (item, item._replace(kind="done"))
+            for sub in ("Description", "Features"):
+                yield item._replace(kind="sub", sub=sub)
+
+    plain = next(iter(shop.goals.values()))
+    usual = [Seen(render_page(shop, page, plain)).tags for page in list_pages(shop, "lamp")]
+    usual = {tag for found in usual for tag in found}
+    pages = list_pages(hostile, query)
+    for page in pages:
+        seen = Seen(render_page(hostile, page, goal))
+        assert seen.elements == hostile.list_elements(page, goal.text)
+        assert set(seen.tags) <= usual
+
+
+def test_characters_that_html_has_not(record, wanted, folder_of):
+    title = "A\rB\r\nC \ud800 D\x00"
+    data = folder_of([record(name=title)], {record()["asin"]: wanted("soft")})
+    shop = shop_of(data)
+    goal = next(iter(shop.goals.values()))
+    text = render_page(shop, Page("item", "", 1, 0), goal)
+    assert "A&#13;B&#13;\nC \ufffd D\ufffd" in text
+    assert text.encode()
+
+
+def test_ports(shop):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(OSError, match=f"port {port} is in use by another program"):
+            Site(shop, port=port)
+    with Site(shop, port=port) as one:
+        assert one.port == port
+        assert f":{port}/0/" in one.start(next(iter(shop.goals)))
+    for port in (-1, 65_536):
+        with pytest.raises(ValueError, match=rf"0\.\.65535, 0 for a free one, got {port}"):
+            Site(shop, port=port)
+
+
+def test_closing_twice(shop):
+    one = Site(shop)
+    assert ask(f"http://127.0.0.1:{one.port}/")[0] == 404  # no episode yet
+    address = one.start(next(iter(shop.goals)))
+    one.close()
+    one.close()
+    with pytest.raises(ConnectionRefusedError):
+        get(address)
+    assert one.wait() is None
 
 
 @pytest.mark.parametrize(("package", "extra"), [("flask", "browser"), ("jinja2", "webshop")])
