@@ -27,7 +27,6 @@ from planned import planned
 import agent_envs
 from agent_envs.webshop import browser
 from agent_envs.webshop.experts import Oracle
-from agent_envs.webshop.pages import Page
 
 pytestmark = [
     pytest.mark.slow,
@@ -212,22 +211,6 @@ def test_keyboard_clicks_back_and_forward(env):
     driver.refresh()
     assert arrive("done") == receipt
     assert driver.find_element("tag name", "h1").text == "Thank you for shopping with us!"
-
-
-def test_nothing_is_wider_than_the_screen(env, hostile):
-    env = make(data=hostile, split="all")
-    env.reset(seed=1)
-    driver, one = driven(env), env._window.site
-    item = Page("item", "shoe" * 200, 1, 2)
-    results, tab = item._replace(kind="results"), item._replace(kind="sub", sub="Features")
-    for width in (320, 390, 1280):
-        metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 1000}
-        command = {"cmd": "Emulation.setDeviceMetricsOverride", "params": metrics}
-        driver.execute("executeCdpCommand", command)
-        for page in (Page(), results, item, tab):
-            driver.get(one.open_page(page))
-            assert driver.execute_script("return document.documentElement.scrollWidth") <= width
-    env.close()
 
 
 def test_only_the_loopback_server_is_asked(quiet, monkeypatch, tmp_path):

@@ -26,24 +26,15 @@ def shop_of(folder, kind):
 
 
 def test_products(made_up, golden):
-    found = {
-        product.asin: {
-            "Title": product.title,
-            "Price": product.price_tag,
-            "pricing": list(product.prices),
-            "options": {name: list(values) for name, values in product.options.items()},
-            "query": product.query,
-            "BulletPoints": list(product.bullets),
-            "Description": product.description,
-            "Rating": "N.A.",
-            "Attributes": list(product.attributes),
-        }
-        for product in open_catalogue(made_up).products
-    }
-    assert found == {
-        asin: {name: one[name] for name in one if name != "MainImage"}
-        for asin, one in golden["products"].items()
-    }
+    for one in open_catalogue(made_up).products:
+        theirs = golden["products"][one.asin]
+        options = {name: list(values) for name, values in one.options.items()}
+        assert (one.title, one.description) == (theirs["Title"], theirs["Description"])
+        assert (one.price_tag, list(one.prices)) == (theirs["Price"], theirs["pricing"])
+        assert (one.query, options) == (theirs["query"], theirs["options"])
+        assert list(one.bullets) == theirs["BulletPoints"]
+        assert list(one.attributes) == theirs["Attributes"]
+    assert len(golden["products"]) == len(open_catalogue(made_up).products)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -52,21 +43,12 @@ def test_prices_and_goals(made_up, golden, kind):
     products = shop.catalogue.products
     prices = dict(zip((p.asin for p in products), shop.prices, strict=True))
     assert prices == golden[f"prices_{kind}"]
-    found = [
-        {
-            "asin": products[goal.product].asin,
-            "instruction_text": goal.text,
-            "attributes": list(goal.attributes),
-            "price_upper": goal.price_upper,
-            "goal_options": dict(goal.options)
-            if kind == "synthetic"
-            else [value for _, value in goal.options],
-        }
-        for goal in shop.goals.values()
-    ]
-    assert found == [
-        {name: one[name] for name in one if name != "weight"} for one in golden[f"goals_{kind}"]
-    ]
+    for goal, theirs in zip(shop.goals.values(), golden[f"goals_{kind}"], strict=True):
+        asked = (products[goal.product].asin, goal.text, list(goal.attributes), goal.price_upper)
+        names = ("asin", "instruction_text", "attributes", "price_upper")
+        assert asked == tuple(theirs[name] for name in names)
+        values = [value for _, value in goal.options]
+        assert theirs["goal_options"] == (dict(goal.options) if kind == "synthetic" else values)
 
 
 def test_searches(recorded, golden):

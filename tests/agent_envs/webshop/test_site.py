@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
-from urllib.parse import parse_qsl, quote, urlencode, urljoin, urlsplit
+from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
 
 import gymnasium as gym
 import pytest
@@ -42,6 +42,7 @@ def shop():
 @pytest.fixture(scope="module")
 def shared(shop):
     with Site(shop) as one:
+        one.start(next(iter(shop.goals)))
         yield one
 
 
@@ -235,8 +236,6 @@ def test_only_pages_that_the_episode_led_to_open(strict):
     assert opened  # a change may be none
 
 
-
-
 @pytest.mark.parametrize(
     ("typed", "words"),
     [
@@ -379,28 +378,20 @@ def test_every_answer_forbids_scripts_and_other_sites(served):
 
 
 def test_hostile_texts_are_texts(hostile, shop):
-    hostile = shop_of(hostile)
-    goal = next(iter(hostile.goals.values()))
-    query = "\"'></title><script>alert(1)</script>&lt;{{ 7 * 7 }}"
-
-    def list_pages(shop, query):
-        yield Page("results", query)
+    def render_pages(shop, query):
+        goal = next(iter(shop.goals.values()))
         for place, product in enumerate(shop.catalogue.products[:6]):
             item = Page("item", query, 1, place)
             for name, values in product.options.items():
                 item = item.choose(name, values[0])
-            yield from (item, item._replace(kind="done"))
-            for sub in ("Description", "Features"):
-                yield item._replace(kind="sub", sub=sub)
+            subs = [item._replace(kind="sub", sub=sub) for sub in ("Description", "Features")]
+            for page in (Page("results", query), item, item._replace(kind="done"), *subs):
+                seen = Seen(render_page(shop, page, goal))
+                assert seen.elements == shop.list_elements(page, goal.text)
+                yield from seen.tags
 
-    plain = next(iter(shop.goals.values()))
-    usual = [Seen(render_page(shop, page, plain)).tags for page in list_pages(shop, "lamp")]
-    usual = {tag for found in usual for tag in found}
-    pages = list_pages(hostile, query)
-    for page in pages:
-        seen = Seen(render_page(hostile, page, goal))
-        assert seen.elements == hostile.list_elements(page, goal.text)
-        assert set(seen.tags) <= usual
+    query = "\"'></title><script>alert(1)</script>&lt;{{ 7 * 7 }}"
+    assert {*render_pages(shop_of(hostile), query)} <= {*render_pages(shop, "lamp")}
 
 
 def test_characters_that_html_has_not(record, wanted, folder_of):
