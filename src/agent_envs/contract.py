@@ -1,6 +1,6 @@
 """The environment contract: a subclass returns a `Turn` per step, `AgentEnv` does the rest.
 
-Not part of it: shaped rewards (`credit.rewards`), prompts and parsing (`prompt`, `parse`).
+Not part of it: shaped rewards (`credit.rewards`), prompts and parsing (`prompt`, `replies`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Self
 
-    from agent_envs.template import Template
+    from agent_envs.prompt import Template
 
 INFO_KEYS = (
     "goal",
@@ -174,7 +174,7 @@ class AgentEnv(gym.Env[str, str], ABC):
             ValueError: an unknown option, both at once, or a task that the panel does not have.
             ContractError: the environment starts with a success.
         """
-        chosen = self._chosen(options or {})
+        chosen = self._choose_task(options or {})
         self._live = False
         super().reset(seed=seed)
         drawn = self.panel.at(self.np_random.integers(len(self.panel)))
@@ -266,11 +266,11 @@ class AgentEnv(gym.Env[str, str], ABC):
             "turn": self.turn,
         }
         for key, value in (turn.extra or {}).items():
-            info[key] = value if type(value) in SCALARS else _copied(value)
+            info[key] = value if type(value) in SCALARS else _copy_plain(value)
         self.transcript.append((info["action"] if self.reply_form else action, observation))
         return observation, info
 
-    def _chosen(self, options: Mapping[str, Any]) -> str | None:
+    def _choose_task(self, options: Mapping[str, Any]) -> str | None:
         for key in options:
             if key not in OPTIONS:
                 raise ValueError(
@@ -280,20 +280,20 @@ class AgentEnv(gym.Env[str, str], ABC):
             raise ValueError(f"give task or task_id, not both, got {dict(options)!r}")
         if "task" in options:
             return self.panel.at(options["task"])
-        return self.panel.named(options["task_id"]) if "task_id" in options else None
+        return self.panel.find(options["task_id"]) if "task_id" in options else None
 
 
-def _copied(value: Any) -> Any:
+def _copy_plain(value: Any) -> Any:
     """A deep copy, for lists and dicts much faster than `copy.deepcopy`, which copies the rest."""
     kind = type(value)
     if kind in SCALARS:
         return value
     if kind is list:
         plain = SCALARS.issuperset(map(type, value))
-        return value[:] if plain else [_copied(part) for part in value]
+        return value[:] if plain else [_copy_plain(part) for part in value]
     if kind is dict:
         plain = SCALARS.issuperset(map(type, value.values()))
-        return value.copy() if plain else {key: _copied(part) for key, part in value.items()}
+        return value.copy() if plain else {key: _copy_plain(part) for key, part in value.items()}
     return copy.deepcopy(value)
 
 

@@ -18,16 +18,20 @@ from hashlib import sha256
 from pathlib import Path
 from threading import get_ident
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from agent_envs import web
-from agent_envs.answer_json import json_in
 from agent_envs.assets import require
 from agent_envs.panels import nearest
-from agent_envs.question import FORMS, TEXT, Answer, Messages, Question
-from agent_envs.retry import delay, retry_after, tries
-from agent_envs.web import BadAnswerError, NoAnswerError, ServerError
+from agent_envs.web import (
+    BadAnswerError,
+    NoAnswerError,
+    ServerError,
+    choose_delay,
+    count_tries,
+    read_retry_after,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -35,6 +39,12 @@ if TYPE_CHECKING:
 
     from agent_envs.web import Process, Reply
 
+Answer = TypeVar("Answer")
+Messages = list[dict[str, str]]
+FORMS = ("json_schema", "json_object", "text")
+"""Values of `response_format`, the strictest first; a form is given by its place."""
+TEXT = len(FORMS) - 1
+_MOST_STARTS = 1000  # at most so many positions of a text are tried as the start of JSON
 ANSWERING = frozenset({"model", "temperature", "max_tokens"})
 """Options that change the answer; the others set the address, retries, limits and prices."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")  # of an environment variable
@@ -68,6 +78,41 @@ class Usage(NamedTuple):
     def tokens(self) -> int:
         """The tokens of prompts and answers."""
         return self.prompt_tokens + self.completion_tokens
+
+
+class Question(NamedTuple, Generic[Answer]):
+    """The messages of a request, the schema of the answer, and the function that converts it.
+
+    messages: the conversation so far.
+    schema: JSON schema of the answer; None for text.
+    read: converts the text of an answer.
+    about: names the conversation in error messages.
+    """
+
+    messages: Messages
+    schema: Mapping[str, Any] | None
+    read: Callable[[str], Answer]
+    about: str
+
+    def add_schema(self) -> Messages:
+        """The messages, the last with the schema if there is one."""
+        if self.schema is None:
+            return self.messages
+        *before, last = self.messages
+        told = (
+            f"{last['content']}\n\nAnswer with one JSON value of this schema and nothing else:"
+            f"\n{json.dumps(self.schema)}"
+        )
+        return [*before, {**last, "content": told}]
+
+    def response_format(self, form: int) -> dict[str, Any]:
+        """The option of a request that asks for this form; {} for text."""
+        if self.schema is None or form == TEXT:
+            return {}
+        if form:
+            return {"response_format": {"type": FORMS[form]}}
+        named = {"name": "answer", "strict": True, "schema": self.schema}
+        return {"response_format": {"type": FORMS[form], "json_schema": named}}
 
 
 @dataclass(frozen=True)
@@ -187,24 +232,24 @@ class Endpoint:
             EndpointError, ImportError: As `ask`.
         """
         opening = {"object": "{", "array": "["}[schema["type"]]
-        question = Question(messages, schema, lambda text: read(json_in(text, opening)), about)
+        question = Question(messages, schema, lambda text: read(read_json(text, opening)), about)
         return self._answer(question)
 
     @property
     def usage(self) -> Usage:
         """The usage of this endpoint by this process."""
-        line = web.kept().get(self)
+        line = web.read_state().get(self)
         return line.usage if isinstance(line, _Line) else Usage()
 
     def _answer(self, question: Question[Answer]) -> Answer:
         if not self.model:
             raise ValueError(f"an endpoint needs a model, got none for {self.url}")
-        file = self._file(question)
+        file = self._find_file(question)
         if file is not None and file.exists():
-            return self._kept(file, question)
+            return self._read_file(file, question)
         here = web.process()
         if file is None:
-            return here.run(self._asked(here, question))[1]
+            return here.run(self._ask_repeatedly(here, question))[1]
         part = file.with_suffix(f".{os.getpid()}-{get_ident()}.part")
         try:  # before the request, since answers cost money
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -215,7 +260,7 @@ class Endpoint:
                 f"to {self} on {question.about}; set cache to a folder that can be written"
             ) from None
         try:
-            text, answer = here.run(self._asked(here, question))
+            text, answer = here.run(self._ask_repeatedly(here, question))
             kept = {"model": self.model, "messages": question.messages, "answer": text}
             part.write_text(json.dumps(kept), encoding="utf-8")
             part.replace(file)
@@ -223,14 +268,14 @@ class Endpoint:
             part.unlink(missing_ok=True)
         return answer
 
-    def _file(self, question: Question[Any]) -> Path | None:
+    def _find_file(self, question: Question[Any]) -> Path | None:
         if not self.cache:
             return None
         how = [_VERSION, self.url, self.model, float(self.temperature), self.max_tokens]
         asked = json.dumps([*how, question.messages, question.schema], sort_keys=True)
         return Path(self.cache) / f"{sha256(asked.encode()).hexdigest()}.json"
 
-    def _kept(self, file: Path, question: Question[Answer]) -> Answer:
+    def _read_file(self, file: Path, question: Question[Answer]) -> Answer:
         try:
             text = json.loads(file.read_text(encoding="utf-8"))["answer"]
             if isinstance(text, str):
@@ -241,27 +286,29 @@ class Endpoint:
             f"{file} has no valid answer on {question.about}; delete it to request it again"
         )
 
-    async def _asked(self, here: Process, question: Question[Answer]) -> tuple[str, Answer]:
+    async def _ask_repeatedly(
+        self, here: Process, question: Question[Answer]
+    ) -> tuple[str, Answer]:
         """The text of an answer and its converted value, after as many tries as allowed."""
         line = here.kept.setdefault(self, _Line(self.parallel))
         started, tried, down, wrong, began, told = monotonic(), 0, 0, 0, math.inf, False
         while True:
             tried += 1
             try:
-                text = await self._once(here, line, question, instructed=wrong > 0)
-                return text, self._read(text, question)
+                text = await self._ask_once(here, line, question, instructed=wrong > 0)
+                return text, self._read_answer(text, question)
             except _Failure as failure:
                 if failure.kind == "down":
                     down, began = down + 1, min(began, monotonic())
                 else:
                     wrong, down, began = wrong + 1, 0, math.inf
-                why, waited = self._redacted(failure.why), monotonic() - began
+                why, waited = self._redact(failure.why), monotonic() - began
                 outage = down > self.retries and waited < self.outage
                 if failure.kind == "refused" or (max(down, wrong) > self.retries and not outage):
                     lasted = f" and {monotonic() - started:.0f} s" if down else ""
                     raise EndpointError(
-                        f"{self} gave no answer on {question.about} in {tries(tried)}{lasted}: "
-                        f"{why}; {failure.remedy}"
+                        f"{self} gave no answer on {question.about} in {count_tries(tried)}{lasted}"
+                        f": {why}; {failure.remedy}"
                     ) from None
                 if outage and not line.down and not told:
                     line.down, told = began, True
@@ -269,9 +316,9 @@ class Endpoint:
                 asked = min(failure.wait, max(_LONG, self.outage - waited))
                 if asked > _LONG:
                     _log.warning("%s requests a wait of %.0f s: %s", self, asked, why)
-                await asyncio.sleep(delay(down or wrong, asked))
+                await asyncio.sleep(choose_delay(down or wrong, asked))
 
-    async def _once(
+    async def _ask_once(
         self, here: Process, line: _Line, question: Question[Any], *, instructed: bool
     ) -> str:
         """The text of one answer, in the first form that the server supports.
@@ -300,7 +347,7 @@ class Endpoint:
             return text
 
     def _request(self, question: Question[Any], form: int, *, instructed: bool) -> dict[str, Any]:
-        messages = question.instructed() if instructed or form else question.messages
+        messages = question.add_schema() if instructed or form else question.messages
         asked: dict[str, Any] = {"model": self.model, "messages": messages}
         if self.temperature >= 0:
             asked["temperature"] = self.temperature
@@ -322,7 +369,7 @@ class Endpoint:
         except BadAnswerError as error:
             raise _Failure("wrong", str(error)) from None
         if reply.status != _OK:
-            raise self._failure(reply)
+            raise self._explain_status(reply)
         if line.down:
             _log.warning("%s answers again after %.0f s", self, monotonic() - line.down)
             line.down = 0.0
@@ -331,16 +378,16 @@ class Endpoint:
             choice = answer["choices"][0]
             content = choice["message"]["content"]
         except (ValueError, LookupError, TypeError, RecursionError):
-            said = self._redacted(reply.data.decode(errors="replace"))
+            said = self._redact(reply.data.decode(errors="replace"))
             raise _Failure("wrong", f"the answer is no chat completion: {said[:200]!r}") from None
         self._count(line, answer.get("usage"))
-        return _text(content, cut=choice.get("finish_reason") == "length")
+        return _read_content(content, cut=choice.get("finish_reason") == "length")
 
-    def _read(self, text: str, question: Question[Answer]) -> Answer:
+    def _read_answer(self, text: str, question: Question[Answer]) -> Answer:
         try:
             return question.read(text)
         except ValueError as error:
-            safe = self._redacted(text)
+            safe = self._redact(text)
             why = str(error) if safe == text else "it is not in the form asked for"
             raise _Failure("wrong", f"{why}, answer {safe[:200]!r}") from None
 
@@ -354,15 +401,15 @@ class Endpoint:
     def _key(self) -> str:
         return os.environ.get(self.key, "").strip()
 
-    def _failure(self, reply: Reply) -> _Failure:
+    def _explain_status(self, reply: Reply) -> _Failure:
         """The failure that a status other than 200 means."""
-        said = self._redacted(reply.data.decode(errors="replace"))
+        said = self._redact(reply.data.decode(errors="replace"))
         why = f"HTTP {reply.status}, {said[:300]!r}"
         if reply.status in _NOT_YET or reply.status >= _BROKEN:
-            kind, wait = "down", retry_after(reply.headers.get("retry-after"))
+            kind, wait = "down", read_retry_after(reply.headers.get("retry-after"))
             return _Failure(kind, why, wait=wait, status=reply.status)
         if reply.status in _REDIRECTS:
-            where = self._redacted(reply.headers.get("location", "nowhere"))[:200]
+            where = self._redact(reply.headers.get("location", "nowhere"))[:200]
             why = f"HTTP {reply.status} to {where}, which is not followed"
         remedy = f"check the key in ${self.key}" if reply.status in _NO_KEY else ""
         return _Failure("refused", why, status=reply.status, remedy=remedy)
@@ -396,7 +443,7 @@ class Endpoint:
             used.cost + (prompt * self.prompt_price + answer * self.completion_price) / 1e6,
         )
 
-    def _redacted(self, text: str) -> str:
+    def _redact(self, text: str) -> str:
         """The text without the key, for messages; call it before shortening the text."""
         key = self._key()
         return text.replace(key, "***") if key else text
@@ -440,9 +487,9 @@ def open_endpoint(given: str | Mapping[str, Any] | Endpoint, **defaults: Any) ->
     return made
 
 
-def used() -> Usage:
+def read_usage() -> Usage:
     """The usage of all endpoints by this process."""
-    lines = [line.usage for line in [*web.kept().values()] if isinstance(line, _Line)]
+    lines = [line.usage for line in [*web.read_state().values()] if isinstance(line, _Line)]
     return Usage(*map(sum, zip(*lines, strict=True))) if lines else Usage()
 
 
@@ -479,7 +526,7 @@ class _Failure(Exception):
         self.remedy = remedy or _REMEDIES[kind]
 
 
-def _text(content: Any, *, cut: bool) -> str:
+def _read_content(content: Any, *, cut: bool) -> str:
     """The text of a message, without separate parts for thinking."""
     if isinstance(content, list):  # a list of content parts
         parts = [part for part in content if isinstance(part, dict) and part.get("type") == "text"]
@@ -487,3 +534,69 @@ def _text(content: Any, *, cut: bool) -> str:
     if not isinstance(content, str) or not content.strip():
         raise _Failure("wrong", "the answer is empty", remedy="raise max_tokens" if cut else "")
     return content
+
+
+class RepeatedKeyError(ValueError):
+    """A JSON object has the same key twice."""
+
+
+def refuse_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these pairs; an `object_pairs_hook` of JSON decoders.
+
+    Raises:
+        RepeatedKeyError: The same key occurs twice.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in found if keys.count(key) > 1)
+        raise RepeatedKeyError(f"the key {twice!r:.60} is there twice")
+    return found
+
+
+def read_json(text: str, opening: str = "{") -> Any:
+    """The JSON in an answer, ignoring text around it: the last object, or with "[" the last array.
+
+    Raises:
+        ValueError: There is no JSON, or an object has the same key twice.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=refuse_repetition)
+    except RepeatedKeyError:
+        raise
+    except (ValueError, RecursionError):
+        pass
+    _, closed, answer = text.partition("</think>")
+    if not closed:
+        answer = "" if text.lstrip().startswith("<think>") else text
+    decoder = json.JSONDecoder(object_pairs_hook=refuse_repetition)
+    found, at = None, answer.find(opening)
+    for _ in range(_MOST_STARTS):
+        if at < 0:
+            break
+        try:
+            found, end = decoder.raw_decode(answer, at)
+        except RepeatedKeyError:
+            raise
+        except (ValueError, RecursionError):
+            end = at + 1
+        at = answer.find(opening, end)
+    if found is None:
+        raise ValueError(f"it has no JSON that begins with {opening}")
+    return found
+
+
+def read_number(given: Any) -> float:
+    """A number in an answer; models also write numbers as strings.
+
+    Raises:
+        ValueError: It is not a number, or not finite.
+    """
+    odd = isinstance(given, bool) or (isinstance(given, str) and "_" in given)
+    try:
+        value = math.nan if odd else float(given)
+    except (TypeError, OverflowError):
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueError(f"{given!r:.60} is not a number")
+    return value

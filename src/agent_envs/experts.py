@@ -8,9 +8,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from agent_envs.imports import named
+from agent_envs.imports import load_object
 from agent_envs.panels import nearest
-from agent_envs.parse import agent_env
+from agent_envs.replies import unwrap_agent_env
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,7 +66,7 @@ def expert_class(env: Env, name: str) -> Callable[[Env], Expert]:
         ValueError: an unknown name, or an environment without that expert.
     """
     if ":" in name:
-        found = named(name, option="the expert")
+        found = load_object(name, option="the expert")
         if not callable(found):
             raise TypeError(f"{name!r} must be a class of experts, got {found!r:.80}")
         made: Callable[[Env], Expert] = found
@@ -76,7 +76,7 @@ def expert_class(env: Env, name: str) -> Callable[[Env], Expert]:
             f"unknown expert {name!r}{nearest(name, EXPERTS)}; known are {', '.join(EXPERTS)} and "
             "package.module:Name"
         )
-    env_class = type(agent_env(env, "expert"))
+    env_class = type(unwrap_agent_env(env, "expert"))
     there = experts_of(env_class)
     if name in there:
         return there[name]

@@ -16,13 +16,13 @@ from agent_envs.panels import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import ModuleType, TracebackType
+    from types import ModuleType
 
 LONGEST = 2000
 """Most characters of an error's message that are quoted."""
 
 
-def named(path: str, kind: type | None = None, *, option: str = "an import string") -> Any:
+def load_object(path: str, kind: type | None = None, *, option: str = "an import string") -> Any:
     """The object that an import string names.
 
     Args:
@@ -37,7 +37,7 @@ def named(path: str, kind: type | None = None, *, option: str = "an import strin
     module, _, name = path.partition(":")
     if not all(part.isidentifier() for part in (*module.split("."), name)):
         raise ValueError(f"{option} must have the form package.module:Name, got {path!r:.200}")
-    made = imported(module, path, option=option)
+    made = load_module(module, path, option=option)
     if not hasattr(made, name):
         raise ValueError(
             f"{option} names {path!r}, but {module} has no {name!r}{nearest(name, dir(made))}"
@@ -51,7 +51,7 @@ def named(path: str, kind: type | None = None, *, option: str = "an import strin
     return found
 
 
-def imported(module: str, path: str, *, option: str) -> ModuleType:
+def load_module(module: str, path: str, *, option: str) -> ModuleType:
     """The module of the import string or id `path`.
 
     Raises:
@@ -68,11 +68,11 @@ def imported(module: str, path: str, *, option: str) -> ModuleType:
             ) from None
         raise ValueError(
             f"{option} names {path!r}, but the module {module} fails when it is imported: "
-            f"{told(error)}"
+            f"{describe_error(error)}"
         ) from error
 
 
-def creator_of(path: str, *, option: str) -> Callable[..., Any]:
+def find_creator(path: str, *, option: str) -> Callable[..., Any]:
     """The function or class that makes an environment.
 
     Args:
@@ -84,7 +84,7 @@ def creator_of(path: str, *, option: str) -> Callable[..., Any]:
     """
     module, _, name = path.rpartition(":")
     if module:
-        imported(module, path, option=option)
+        load_module(module, path, option=option)
     if name in gym.registry:
         entry: Any = gym.registry[name].entry_point
         try:
@@ -105,7 +105,7 @@ def creator_of(path: str, *, option: str) -> Callable[..., Any]:
             f"{option} is {path!r}, but {module} registers no environment {name!r}{near}; an "
             "environment that is not registered is given as package.module:Class"
         )
-    found: type = named(path, type, option=option)
+    found: type = load_object(path, type, option=option)
     if not issubclass(found, gym.Env):
         raise ValueError(  # noqa: TRY004 - wrong value, not wrong type
             f"{option} names {path!r}, a class that is no gymnasium.Env; derive it "
@@ -115,49 +115,28 @@ def creator_of(path: str, *, option: str) -> Callable[..., Any]:
 
 
 def message_of(error: BaseException) -> str:
-    """The message of an error in one line that can be encoded, of at most `LONGEST` characters.
-
-    An error of a user's class may have none: its `__str__` raises, or returns no text.
-    """
-    try:
-        text = str(error.msg if isinstance(error, SyntaxError) else error)
-    except BaseException as wrong:  # noqa: BLE001 - a user's code, in the middle of another error
-        return f"(its message cannot be read: {class_of(wrong)})"
-    text = str.__getitem__(text, slice(None))  # a subclass of str may have methods of its own
+    """The message of an error in one line that can be encoded, of at most `LONGEST` characters."""
+    text = str(error.msg if isinstance(error, SyntaxError) else error)
     line = encodable(" ".join(text[: 2 * LONGEST].split()))
-    more = len(text) - 2 * LONGEST if len(text) > 2 * LONGEST else 0
-    more += max(0, len(line) - LONGEST)
+    more = max(0, len(text) - 2 * LONGEST) + max(0, len(line) - LONGEST)
     return f"{line[:LONGEST]}... ({more} more characters)" if more else line
 
 
-def class_of(error: BaseException) -> str:
-    """The name of an error's class, also where a metaclass hides it."""
-    name: str = type.__dict__["__name__"].__get__(type(error))
-    return name
-
-
-def calls_of(error: BaseException) -> TracebackType | None:
-    """The traceback of an error, also where a property hides it."""
-    held: TracebackType | None = BaseException.__dict__["__traceback__"].__get__(error)
-    return held
-
-
-def told(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """An error of a user's code in one line that can be encoded: class, message, file and line."""
-    message, name = message_of(error), class_of(error)
-    said = f"{name}: {message}" if message else name
-    place = _place(error)
-    return encodable(f"{said} ({place})" if place else said)
+    message, name = message_of(error), type(error).__name__
+    described = f"{name}: {message}" if message else name
+    place = _find_place(error)
+    return encodable(f"{described} ({place})" if place else described)
 
 
-def _place(error: BaseException) -> str:
+def _find_place(error: BaseException) -> str:
     """File and line of an error; "" if there is none."""
     if isinstance(error, SyntaxError):
-        file, line = (SyntaxError.__dict__[name].__get__(error) for name in ("filename", "lineno"))
-        return f"{file}:{line}" if isinstance(file, str) and isinstance(line, int) else ""
+        return f"{error.filename}:{error.lineno}" if error.filename and error.lineno else ""
     calls = [
         call
-        for call in traceback.extract_tb(calls_of(error))
+        for call in traceback.extract_tb(error.__traceback__)
         if not call.filename.startswith("<frozen ")
         and call.filename != __file__
         and call.name != "__getattr__"  # what reads a missing attribute is of interest
@@ -165,13 +144,13 @@ def _place(error: BaseException) -> str:
     return f"{calls[-1].filename}:{calls[-1].lineno}" if calls else ""
 
 
-def takes(creator: Callable[..., Any], option: str) -> bool:
+def has_option(creator: Callable[..., Any], option: str) -> bool:
     """Whether a creator has an option, or accepts any option."""
-    known = parameters(creator)
+    known = list_parameters(creator)
     return option in known or any(p.kind is Parameter.VAR_KEYWORD for p in known.values())
 
 
-def parameters(creator: Any) -> dict[str, Parameter]:
+def list_parameters(creator: Any) -> dict[str, Parameter]:
     """Parameters of a function or class, with those of the bases that it passes `**kwargs` to."""
     known: dict[str, Parameter] = {}
     for one in creator.__mro__ if isclass(creator) else (creator,):

@@ -73,7 +73,7 @@ class Panel:
             )
         return self.task_ids[index(task)]
 
-    def named(self, task_id: Any) -> str:
+    def find(self, task_id: Any) -> str:
         """Check that `task_id` is in the panel, and return it.
 
         Raises:

@@ -1,10 +1,13 @@
 """Prompt: replaces the observation by the whole prompt of the turn, full and trajectory-blind.
 
-In the prompt, `<image>` marks the place of an image observation.
+A `Template` has the texts, with slots for the fields that an environment reports. In the prompt,
+`<image>` marks the place of an image observation.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from string import Formatter
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
 import gymnasium as gym
@@ -12,9 +15,8 @@ from gymnasium.utils import RecordConstructorArgs
 
 from agent_envs.options import check_options
 from agent_envs.panels import nearest
-from agent_envs.parse import agent_env
+from agent_envs.replies import unwrap_agent_env
 from agent_envs.spaces import OBSERVATION_LENGTH, FreeText
-from agent_envs.template import Template
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,8 +29,53 @@ IMAGE = "<image>"
 BLIND = ("both", "goal", "history", "observation")
 """The parts that a blind prompt can leave out; "both" is goal and history."""
 
+SLOTS = (
+    "task_description",
+    "step_count",
+    "history_length",
+    "action_history",
+    "first_observation",
+    "current_step",
+    "current_observation",
+    "admissible_actions",
+)
+BLIND_SLOTS = SLOTS[5:]
+TURN_SLOTS = ("number", "before", "action", "after")
 
-def without_goal(observation: str, goal: str) -> str:
+
+@dataclass(frozen=True)
+class Template:
+    """Prompt texts with `{slots}`. `full` may use all `SLOTS`; `blind` has no goal or history.
+
+    Args:
+        full: the prompt of a turn.
+        blind: the prompt without goal and history.
+        past: a past turn in {action_history}: its number, its action, and the observations before
+            and after it.
+        first: the prompt of the first turn, if it differs from `full`.
+        owner: class name of the environment that it belongs to; "" for a user's template.
+
+    Raises:
+        ValueError: an unknown slot, or a slot for goal or history in `blind`.
+    """
+
+    full: str
+    blind: str
+    past: str = "[Observation {number}: '{before}', Action {number}: '{action}']"
+    first: str = ""
+    owner: str = ""
+
+    def __post_init__(self) -> None:
+        texts = {self.full: SLOTS, self.first: SLOTS, self.blind: BLIND_SLOTS}
+        for text, slots in [*texts.items(), (self.past, TURN_SLOTS)]:
+            for _, slot, _, _ in Formatter().parse(text):
+                if slot is not None and slot not in slots:
+                    raise ValueError(
+                        f"unknown slot {{{slot}}}{nearest(slot, slots)}; known here are {slots}"
+                    )
+
+
+def leave_out_goal(observation: str, goal: str) -> str:
     """The observation without the lines, or the parts between [SEP] marks, that state the goal."""
     wanted = goal.removesuffix(".")
     if not wanted or wanted not in observation:
@@ -66,10 +113,10 @@ class Prompt(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         check_options(Prompt, (), {"history": history})
         RecordConstructorArgs.__init__(self, template=template, history=history)
         gym.Wrapper.__init__(self, env)
-        self.inner = agent_env(env, "Prompt")
+        self.inner = unwrap_agent_env(env, "Prompt")
         if history < 0:
             raise ValueError(f"history, the number of turns shown, must be >= 0, got {history}")
-        self.template = _chosen(template, type(self.inner))
+        self.template = _choose_template(template, type(self.inner))
         self.history = history
         self.images: list[NDArray[np.uint8]] = []
         self.observation_space = FreeText((history + 2) * OBSERVATION_LENGTH)
@@ -79,43 +126,43 @@ class Prompt(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
     ) -> tuple[str, dict[str, Any]]:
         """Reset the environment; the observation is the first prompt."""
         observation, info = self.env.reset(seed=seed, options=options)
-        return self._rendered(observation, info)
+        return self._render(observation, info)
 
     def step(self, action: str) -> tuple[str, SupportsFloat, bool, bool, dict[str, Any]]:
         """Step the environment; the observation is the next prompt."""
         observation, reward, terminated, truncated, info = self.env.step(action)
-        prompt, info = self._rendered(observation, info)
+        prompt, info = self._render(observation, info)
         return prompt, reward, terminated, truncated, info
 
-    def _rendered(self, seen: Any, info: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    def _render(self, seen: Any, info: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         """The prompt of the turn, and `info` with the trajectory-blind prompt."""
         self.images = [] if isinstance(seen, str) else [seen]
-        observation = unmarked(seen) if isinstance(seen, str) else IMAGE
+        observation = escape_marks(seen) if isinstance(seen, str) else IMAGE
         past = self.inner.transcript
         steps = len(past) - 1
         shown = [
             self.template.past.format(
                 number=i + 1,
-                before=unmarked(past[i][1].strip()),
-                action=unmarked(past[i + 1][0]),
-                after=unmarked(past[i + 1][1].strip()),
+                before=escape_marks(past[i][1].strip()),
+                action=escape_marks(past[i + 1][0]),
+                after=escape_marks(past[i + 1][1].strip()),
             )
             for i in range(max(0, steps - self.history), steps)
         ]
-        goal = unmarked(info["goal"]).removesuffix(".")
+        goal = escape_marks(info["goal"]).removesuffix(".")
         slots: dict[str, Any] = {
             "task_description": goal,
             "step_count": steps,
             "history_length": len(shown),
             "action_history": "\n".join(shown) or "none",
-            "first_observation": unmarked(past[0][1].strip()),
+            "first_observation": escape_marks(past[0][1].strip()),
             "current_step": steps + 1,
             "admissible_actions": ", ".join(
-                f"'{unmarked(action)}'" for action in info["admissible_actions"]
+                f"'{escape_marks(action)}'" for action in info["admissible_actions"]
             ),
         }
-        self._slots = slots | {"current_observation": _bare(observation)}
-        self._aimless = _bare(without_goal(observation, goal))
+        self._slots = slots | {"current_observation": _strip_stop(observation)}
+        self._aimless = _strip_stop(leave_out_goal(observation, goal))
         info["blind_prompt"] = self.blind("both")
         chosen = self.template.first if self.template.first and not steps else self.template.full
         return chosen.format(**self._slots), info
@@ -131,7 +178,7 @@ class Prompt(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         """
         if what not in BLIND:
             raise ValueError(f"unknown blind {what!r}{nearest(what, BLIND)}; known are {BLIND}")
-        first = without_goal(self._slots["first_observation"], self._slots["task_description"])
+        first = leave_out_goal(self._slots["first_observation"], self._slots["task_description"])
         aimless = {"current_observation": self._aimless, "first_observation": first}
         if what == "both":
             return self.template.blind.format(**self._slots | aimless)
@@ -143,7 +190,7 @@ class Prompt(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         return self.template.full.format(**self._slots | hidden[what])
 
 
-def _chosen(template: Template | None, made: type[AgentEnv]) -> Template:
+def _choose_template(template: Template | None, made: type[AgentEnv]) -> Template:
     """The given template, or the environment's own; refuses that of another environment."""
     name = made.__name__
     if template is None:
@@ -163,10 +210,10 @@ def _chosen(template: Template | None, made: type[AgentEnv]) -> Template:
     return template
 
 
-def unmarked(text: str) -> str:
+def escape_marks(text: str) -> str:
     """The text with `<image>` escaped, so that it is not taken for the place of an image."""
     return text.replace(IMAGE, "[image]")
 
 
-def _bare(text: str) -> str:
+def _strip_stop(text: str) -> str:
     return text.strip().removesuffix(".")

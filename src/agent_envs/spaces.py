@@ -96,28 +96,28 @@ class SharedTexts(Sequence[str]):
 
 
 @create_shared_memory.register(FreeText)
-def _create(space: FreeText, n: int = 1, ctx: Any = multiprocessing) -> SynchronizedArray[int]:
+def _create_rows(space: FreeText, n: int = 1, ctx: Any = multiprocessing) -> SynchronizedArray[int]:
     memory: SynchronizedArray[int] = ctx.Array("i", n * (1 + space.max_length))
     return memory
 
 
 @read_from_shared_memory.register(FreeText)
-def _read(space: FreeText, memory: SynchronizedArray[int], n: int = 1) -> SharedTexts:
-    return SharedTexts(_rows(space, memory)[:n])
+def _read_rows(space: FreeText, memory: SynchronizedArray[int], n: int = 1) -> SharedTexts:
+    return SharedTexts(_view_rows(space, memory)[:n])
 
 
 @write_to_shared_memory.register(FreeText)
-def _write(space: FreeText, index: int, value: str, memory: SynchronizedArray[int]) -> None:
+def _write_row(space: FreeText, index: int, value: str, memory: SynchronizedArray[int]) -> None:
     if value not in space:
         raise ValueError(
             f"an observation in shared memory may have at most {space.max_length} characters, "
             f"got {len(value)}; use agent_envs.make_vec, or AsyncVectorEnv(shared_memory=False)"
         )
-    row = _rows(space, memory)[index]
+    row = _view_rows(space, memory)[index]
     row[1 : 1 + len(value)] = np.frombuffer(value.encode("utf-32-le", "surrogatepass"), np.int32)
     row[0] = len(value)
 
 
-def _rows(space: FreeText, memory: SynchronizedArray[int]) -> NDArray[np.int32]:
+def _view_rows(space: FreeText, memory: SynchronizedArray[int]) -> NDArray[np.int32]:
     flat: NDArray[np.int32] = np.ctypeslib.as_array(memory.get_obj())
     return flat.reshape(-1, 1 + space.max_length)

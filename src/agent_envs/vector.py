@@ -62,7 +62,7 @@ def make_vec(
         raise ValueError(f"n, the number of copies, must be at least 1, got {n}")
     if vectorization_mode not in ("sync", "async"):
         raise ValueError(f"vectorization_mode is 'sync' or 'async', got {vectorization_mode!r}")
-    vector_kwargs: dict[str, Any] = {"autoreset_mode": _autoreset(autoreset)}
+    vector_kwargs: dict[str, Any] = {"autoreset_mode": _read_autoreset(autoreset)}
     if vectorization_mode == "async":
         vector_kwargs["shared_memory"] = False
     made = gym.make_vec(
@@ -83,7 +83,7 @@ def waits(env: gym.Env[Any, Any]) -> bool:
     return bool(getattr(env.unwrapped, "waits", False))
 
 
-def at_once(calls: Sequence[Callable[[], Result]]) -> list[Result]:
+def call_concurrently(calls: Sequence[Callable[[], Result]]) -> list[Result]:
     """The results of calls that wait, made concurrently, each in a thread.
 
     Errors are raised after all calls have ended: the first one in the order of the calls. An
@@ -98,7 +98,7 @@ def at_once(calls: Sequence[Callable[[], Result]]) -> list[Result]:
                 call, result = left.popleft()
             except IndexError:  # another thread was faster
                 return
-            _settle(result, call)
+            _set_result(result, call)
 
     threads = [Thread(target=work, daemon=True) for _ in range(min(len(calls), _THREADS))]
     for thread in threads:
@@ -108,22 +108,22 @@ def at_once(calls: Sequence[Callable[[], Result]]) -> list[Result]:
     return [result.result() for result in results]
 
 
-def in_thread(call: Callable[[], Result]) -> Future[Result]:
+def call_in_thread(call: Callable[[], Result]) -> Future[Result]:
     """Make a call in a thread that does not hold up an exit; it cannot be cancelled."""
     result: Future[Result] = Future()
     result.set_running_or_notify_cancel()
 
-    def stopped() -> Result:
+    def call_safely() -> Result:
         try:
             return call()
         except SPECIAL as error:  # the future of asyncio that waits for this one would never end
             raise RuntimeError(f"the call raised {type(error).__name__}") from error
 
-    Thread(target=_settle, args=(result, stopped), daemon=True).start()
+    Thread(target=_set_result, args=(result, call_safely), daemon=True).start()
     return result
 
 
-def _settle(result: Future[Result], call: Callable[[], Result]) -> None:
+def _set_result(result: Future[Result], call: Callable[[], Result]) -> None:
     """Put what a call returns or raises into its result."""
     try:
         result.set_result(call())
@@ -205,10 +205,10 @@ class _AtOnce(VectorWrapper[Any, Any, Any]):
     def _fetch(self, calls: Sequence[Callable[[], None]]) -> None:
         for copy in self.copies:
             copy.fetched.clear()  # results left over from a call that raised
-        at_once(calls)
+        call_concurrently(calls)
 
 
-def _autoreset(name: str) -> AutoresetMode:
+def _read_autoreset(name: str) -> AutoresetMode:
     try:
         return AutoresetMode[name.upper()]
     except KeyError:

@@ -2,7 +2,8 @@
 
 The loop has its own thread, starts with the first request and ends with the process. A forked
 process starts its own loop. Redirects are not followed, cookies are not kept, and proxies are
-taken from environment variables. Not supported: streaming. Retries are left to the callers.
+taken from environment variables. Callers retry, after `choose_delay` seconds. Not supported:
+streaming.
 """
 
 from __future__ import annotations
@@ -13,8 +14,12 @@ import os
 import sys
 import zlib
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from http.cookiejar import CookieJar, DefaultCookiePolicy
+from random import Random
 from threading import Lock, Thread
+from time import sleep
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from agent_envs.assets import require
@@ -27,6 +32,8 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 LARGEST = 1 << 20  # bytes of an answer, after decompression
+BACKOFF = 0.5  # seconds before the second try, doubled before each further one
+LONGEST = 30.0  # longest wait in seconds, even if a server asks for more
 _KEPT = 128  # idle connections
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
@@ -130,24 +137,24 @@ class Process:
                 asyncio.timeout(seconds),
                 self._client.stream(method, url, content=body, headers=sent) as response,
             ):
-                data = await _body(response, largest)
+                data = await _read_body(response, largest)
                 return Reply(response.status_code, response.headers, data)
         except TimeoutError:
             raise NoAnswerError(f"timed out: no whole answer within {seconds:g} s") from None
         except HTTPError as error:
-            raise NoAnswerError(_why(error)) from None
+            raise NoAnswerError(_name_cause(error)) from None
         except (InvalidURL, UnicodeError) as error:
             raise BadAnswerError(f"this is not a valid address: {error}") from None
 
     def close(self) -> None:
         """Cancel running requests, close the connections and end the thread."""
-        self.run(self._end())
+        self.run(self._close_all())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
         self._lookups.shutdown(wait=False, cancel_futures=True)
 
-    async def _end(self) -> None:
+    async def _close_all(self) -> None:
         rest = asyncio.all_tasks() - {asyncio.current_task()}
         for task in rest:
             task.cancel()
@@ -168,7 +175,7 @@ def process() -> Process:
         return _current
 
 
-def kept() -> Mapping[Hashable, Any]:
+def read_state() -> Mapping[Hashable, Any]:
     """The state that callers keep for this process; empty before the first request."""
     return _current.kept if _current is not None else {}
 
@@ -182,7 +189,47 @@ def close() -> None:
         ending.close()
 
 
-async def _body(response: Response, largest: int) -> bytes:
+def choose_delay(tried: int, asked: float = 0.0) -> float:
+    """Seconds to wait after `tried` tries: doubled each time, with random jitter, at least `asked`.
+
+    It uses a generator of its own and leaves the global random state as it is.
+    """
+    longest = min(BACKOFF * 2.0 ** min(tried - 1, 10), LONGEST)
+    return max(asked, longest * Random().uniform(0.5, 1.0))
+
+
+def pause(tried: int, asked: float = 0.0) -> float:
+    """Sleep for `choose_delay(tried, asked)` seconds, and return them."""
+    seconds = choose_delay(tried, asked)
+    sleep(seconds)
+    return seconds
+
+
+def read_retry_after(header: str | None) -> float:
+    """Seconds of a `Retry-After` header, a number or a date; 0 without a valid one."""
+    if not header:
+        return 0.0
+    try:
+        seconds = float(header)
+    except ValueError:
+        seconds = _count_seconds(header)
+    return min(seconds, LONGEST) if seconds > 0 else 0.0  # NaN gives 0, too
+
+
+def count_tries(count: int) -> str:
+    """`1 try`, `3 tries`."""
+    return "1 try" if count == 1 else f"{count} tries"
+
+
+def _count_seconds(date: str) -> float:
+    try:
+        then = parsedate_to_datetime(date)
+    except (ValueError, OverflowError):
+        return 0.0
+    return (then.replace(tzinfo=then.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
+
+
+async def _read_body(response: Response, largest: int) -> bytes:
     """The body of an answer.
 
     Requests ask for no compression. If the server compresses nevertheless, at most `largest` bytes
@@ -206,7 +253,7 @@ async def _body(response: Response, largest: int) -> bytes:
     return bytes(data)
 
 
-def _why(error: BaseException) -> str:
+def _name_cause(error: BaseException) -> str:
     """The operating system's error text if there is one, else that of the innermost error."""
     while (inner := error.__cause__ or error.__context__) is not None:
         error = inner

@@ -24,7 +24,7 @@ import numpy as np
 import credit
 from agent_envs_lab.fidelity import Fidelity, compare
 from agent_envs_lab.truth import Truth
-from credit.estimators import explain_refusal, import_object
+from credit.estimators import find_misfit, import_object
 from credit.methods.has import Progressive
 from credit.turns import MissingColumn
 from credit.validation import check_known
@@ -132,7 +132,7 @@ def estimate_advantages(
             found[name] = credit.estimate(estimator, _copy_turns(truth.turns), rng)
         except MissingColumn as error:
             left[name] = str(error)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - it is the estimator's own
+        except Exception as error:  # noqa: BLE001 - it is the estimator's own
             failed[name] = f"{type(error).__name__}: {error}"
     return found, left, failed
 
@@ -167,7 +167,7 @@ def find_estimator(name: str) -> credit.Estimator:
     sys.path.insert(0, "")
     found = import_object("estimator", name)
     if isinstance(found, type):
-        if why := explain_refusal(found, 0):
+        if why := find_misfit(found, 0):
             raise TypeError(f"the class {name} is called without arguments, but: {why}")
         found = found()
     if not callable(found):

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 import numpy as np
 import torch
 
-import credit
 from agent_envs.web import ServerError
+from credit.filters import is_dead
 from trainer.build import derive, load_policy, make_method, make_rollouts, make_sampler
 from trainer.engine.factory import make_engine
 from trainer.learn.batch import make_rows
@@ -135,8 +135,8 @@ def _resolution(policy: Policy, rate: float) -> Finding:
 
 
 def _signal(played: list[Episode], *, warm: bool) -> Finding:
-    turns = credit.Turns.from_episodes(played, outcome_in_reward=False)
-    alive = float(np.mean(credit.filters.informative(turns)))
+    dead = is_dead([one.outcome for one in played], [one.group for one in played])
+    alive = float(np.mean(~dead))
     success = float(np.mean([episode.success for episode in played]))
     valid = float(np.mean([step.valid for episode in played for step in episode.steps]))
     cut = float(np.mean([episode.truncated for episode in played]))

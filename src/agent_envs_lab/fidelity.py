@@ -19,11 +19,8 @@ import numpy as np
 
 from agent_envs_lab.intervals import FEWEST, Bootstrap, Score, interval
 from credit.validation import (
-    as_array,
     as_finite,
-    as_numbers,
     as_vector,
-    check_axes,
     check_known,
     check_length,
     check_positive,
@@ -163,7 +160,7 @@ class _Measured:
         scale: float,
         seed: int,
     ) -> None:
-        self.truth, self.error = as_numbers("truth", truth), as_numbers("error", error)
+        self.truth, self.error = as_vector("truth", truth), as_vector("error", error)
         groups = as_vector("group", group, np.int64)
         for name, column in (("error", self.error), ("group", groups)):
             check_length(name, column, "truth", len(self.truth))
@@ -214,7 +211,7 @@ class _Measured:
     def scores(self, name: str, given: ArrayLike) -> dict[str, Array]:
         """Every score in the sample itself and in each bootstrap sample: [1 + resamples] each."""
         what = f"advantage of {name!r}" if name else "advantage"
-        advantage = as_numbers(what, given)
+        advantage = as_vector(what, given)
         check_length(what, advantage, "truth", len(self.truth))
         sums = self.sample.sums
         advantage = advantage / (np.abs(advantage).max() or 1.0)  # squares of tiny ones would be 0
@@ -283,12 +280,10 @@ def as_sketch(given: ArrayLike, turns: int) -> Array:
         ValueError: The shape is another, or a number is not finite.
         TypeError: It is not numeric.
     """
-    found = as_array("gradient", given)
-    check_axes("gradient", found, "N, D")
-    check_length("gradient", found, "truth", turns)
-    if not found.shape[1]:
-        raise ValueError("gradient must have at least one column, got none")
-    return as_finite("gradient", found)
+    found = as_finite("gradient", given)
+    if found.shape[:1] != (turns,) or len(found.shape[1:]) != 1 or not found.size:
+        raise ValueError(f"gradient must be [{turns}, D] numbers, got shape {found.shape}")
+    return found
 
 
 def _ranks(x: Array) -> Array:

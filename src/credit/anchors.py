@@ -15,9 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from credit import stats
-from credit.validation import check_choice, check_similarity
 
-ASSIGN = ("best", "first")
 _BUCKETS = 128  # characters are counted by code modulo this: merging some only loosens the bound
 _MANY = 1  # with more candidates, bounding all clusters at once is cheaper than comparing each
 _AUTOJUNK = 200  # from this length on, difflib ignores popular characters
@@ -42,8 +40,6 @@ def similar(
     keys: Sequence[str] | NDArray[np.object_],
     group: ArrayLike,
     threshold: float = 0.9,
-    *,
-    assign: str = "best",
 ) -> stats.Ids:
     """Ids of clusters of similar texts within groups: [N], [N] -> [N].
 
@@ -57,22 +53,14 @@ def similar(
         keys: [N] texts of the states.
         group: [N] task group of each turn; a cluster never spans two groups.
         threshold: Similarity in (0, 1].
-        assign: "best" joins the most similar cluster, "first" the first one that is similar enough.
 
     Returns:
         [N] int, numbered from 0.
-
-    Raises:
-        ValueError: An option out of range, or `keys` and `group` have different lengths.
     """
-    check_choice("assign", assign, ASSIGN)
-    check_similarity("threshold", threshold)
     groups = np.asarray(group)
-    if len(groups) != len(keys):
-        raise ValueError(f"keys has {len(keys)} rows, group has {len(groups)}; both need the same")
     clusters: dict[Any, _Clusters] = {}
     found = [
-        clusters.setdefault(of, _Clusters(threshold, first=assign == "first")).add(str(key))
+        clusters.setdefault(of, _Clusters(threshold)).add(str(key))
         for of, key in zip(groups.tolist(), keys, strict=True)
     ]
     return stats.make_ids(groups, np.asarray(found, dtype=np.intp))
@@ -81,8 +69,8 @@ def similar(
 class _Clusters:
     """The clusters of one group; keys are added one by one."""
 
-    def __init__(self, threshold: float, *, first: bool) -> None:
-        self.threshold, self.first = threshold, first
+    def __init__(self, threshold: float) -> None:
+        self.threshold = threshold
         self.heads: list[str] = []  # the first member of each cluster
         # of each key: its cluster, the ratio, and the number of clusters that it was compared with
         self.known: dict[str, tuple[int, float, int]] = {}
@@ -92,7 +80,7 @@ class _Clusters:
     def add(self, key: str) -> int:
         """Index of the cluster that a key joins or starts."""
         cluster, ratio, seen = self.known.get(key, (-1, 0.0, 0))
-        if ratio < 1 and seen < len(self.heads) and not (self.first and cluster >= 0):
+        if ratio < 1 and seen < len(self.heads):
             cluster, ratio = self._search(key, cluster, ratio, seen)
         if cluster < 0:
             cluster, ratio = len(self.heads), 1.0
@@ -107,8 +95,6 @@ class _Clusters:
         if np.count_nonzero(bounds >= self.threshold) > _MANY:
             bounds = np.minimum(bounds, self.pool.bounds(key))
         candidates = np.flatnonzero(bounds >= max(self.threshold, ratio))
-        if self.first:
-            return self._first(key, candidates)
         for candidate in candidates[np.argsort(-bounds[candidates], kind="stable")].tolist():
             if bounds[candidate] < ratio:
                 break
@@ -116,13 +102,6 @@ class _Clusters:
             if found >= self.threshold and (found, -candidate) > (ratio, -cluster):
                 cluster, ratio = candidate, found
         return cluster, ratio
-
-    def _first(self, key: str, candidates: stats.Ids) -> tuple[int, float]:
-        for candidate in candidates.tolist():
-            found = _ratio(key, self.heads[candidate], self.threshold)
-            if found >= self.threshold:
-                return candidate, found
-        return -1, 0.0
 
     def _start(self, key: str) -> None:
         if len(self.heads) == len(self.counts):

@@ -24,7 +24,7 @@ from credit.methods.trajectory import GRPO, RLOO, DrGRPO, MergedGRPO, Reinforce,
 from credit.methods.turn_rloo import TurnRLOO
 from credit.stats import Array
 from credit.turns import Turns
-from credit.validation import as_array, check_generator, check_known
+from credit.validation import check_known, check_rows
 
 Estimator: TypeAlias = Callable[[Turns, np.random.Generator | None], Array]
 """Function from turns and a random generator to the advantage of each turn: [N] float64.
@@ -87,35 +87,22 @@ def make(name: str, **options: Any) -> Estimator:
 
 
 def import_object(what: str, name: str) -> Any:
-    """The function or class of "package.module:Name".
-
-    Args:
-        what: What it is used as, for messages.
-        name: Name of the module, a colon and the name in the module.
+    """The function or class of "package.module:Name"; `what` it is used as begins messages.
 
     Raises:
-        ValueError: There is no such module, it fails when it is imported, or it has no such
-            name.
+        ValueError: There is no such module, it fails when it is imported, or it has no such name.
     """
     module, _, attribute = name.partition(":")
     try:
-        loaded = import_module(module)
-    except (Exception, SystemExit) as error:
-        if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
-            raise ValueError(
-                f"{what} {name}: there is no module {error.name!r}; install it, or put its folder "
-                "on PYTHONPATH"
-            ) from None
-        raise ValueError(
-            f"{what} {name}: the module {module} fails when it is imported: "
-            f"{type(error).__name__}: {error}"
-        ) from error
-    if not hasattr(loaded, attribute):
-        raise ValueError(f"{what} {name}: {module} has no {attribute!r}")
-    return getattr(loaded, attribute)
+        return getattr(import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        remedy = "install it, or put its folder on PYTHONPATH"
+        raise ValueError(f"{what} {name}: {error}; {remedy}") from error
+    except Exception as error:
+        raise ValueError(f"{what} {name}: {type(error).__name__}: {error}") from error
 
 
-def explain_refusal(function: Callable[..., Any], arguments: int) -> str:
+def find_misfit(function: Callable[..., Any], arguments: int) -> str:
     """Why a function cannot be called with so many arguments; "" if it can.
 
     A function without a signature, which is one written in C, is taken to accept them.
@@ -129,10 +116,6 @@ def explain_refusal(function: Callable[..., Any], arguments: int) -> str:
     return ""
 
 
-_GENERATOR = np.random.Generator
-_ALLOWED = "it must return one finite number for each turn"
-
-
 def estimate(
     estimator: Callable[..., Any], turns: Turns, rng: np.random.Generator | None = None
 ) -> Array:
@@ -144,66 +127,18 @@ def estimate(
         rng: Generator of an estimator that draws.
 
     Raises:
-        TypeError: An argument is of another type, or what was returned is no array of numbers.
-        ValueError: The estimator draws, and there is no `rng`. What was returned has another shape,
-            or a number that is not finite.
+        TypeError: An argument is of another type.
+        ValueError: What the estimator returned is not one finite number for each turn.
     """
-    _check_callable(estimator)
-    check_turns(turns)
-    check_generator(rng)
-    given = _call(estimator, turns, rng)
-    try:
-        found = as_array("the advantage", given)
-    except TypeError as error:
-        raise TypeError(f"the estimator returned no array of numbers: {error}") from error
-    if found.dtype.kind not in "iuf":
-        raise TypeError(f"the estimator returned {found.dtype}; {_ALLOWED}")
-    if found.shape != (len(turns),):
-        raise ValueError(
-            f"the estimator returned shape {list(found.shape)} for N={len(turns)} turns; {_ALLOWED}"
-        )
-    if (wrong := np.flatnonzero(~np.isfinite(found))).size:
-        row = wrong[0]
-        raise ValueError(f"the estimator returned {found[row]} for turn {row}; {_ALLOWED}")
+    alone = find_misfit(estimator, 2)
+    if isinstance(estimator, type) or (alone and find_misfit(estimator, 1)):
+        how = "callable as (turns) or (turns, rng), as credit.make(name)"
+        raise TypeError(f"the estimator must be {how}, got {estimator!r:.60}")
+    if not isinstance(turns, Turns):
+        raise TypeError(f"turns must be credit.Turns or credit.rows(...).turns, got {turns!r:.60}")
+    found = np.asarray(estimator(turns) if alone else estimator(turns, rng))
+    if found.dtype.kind not in "iuf" or found.shape != (len(turns),):
+        shown = f"{found.dtype} of shape {list(found.shape)}"
+        raise ValueError(f"an estimator must return [{len(turns)}] finite numbers, got {shown}")
+    check_rows("the advantage", found, np.isfinite(found), "give finite numbers")
     return found.astype(np.float64)
-
-
-def check_turns(given: object) -> None:
-    """Raise TypeError unless an estimator was given `Turns`."""
-    if not isinstance(given, Turns):
-        raise TypeError(
-            f"an estimator reads credit.Turns, got {given!r:.60} ({type(given).__name__}); make "
-            "them by credit.Turns(group=..., outcome=..., trajectory=...), or from a trainer's "
-            "rows by credit.rows(...).turns"
-        )
-
-
-def _check_callable(estimator: Any) -> None:
-    """Raise TypeError unless this is an estimator, and not the name or the class of one."""
-    if isinstance(estimator, type):
-        raise TypeError(
-            f"the estimator is the class {estimator.__name__}; make one of it, as "
-            f"{estimator.__name__}()"
-        )
-    if not callable(estimator):
-        raise TypeError(
-            "the estimator must be callable as (turns) or (turns, rng), got "
-            f"{estimator!r:.60} ({type(estimator).__name__}); credit.make(name) makes one by name"
-        )
-    if (why := explain_refusal(estimator, 1)) and explain_refusal(estimator, 2):
-        raise TypeError(f"the estimator must be callable as (turns) or (turns, rng): {why}")
-
-
-def _call(estimator: Callable[..., Any], turns: Turns, rng: np.random.Generator | None) -> Any:
-    """What an estimator returns, with `rng` if it takes one."""
-    if explain_refusal(estimator, 2):
-        return estimator(turns)
-    try:
-        return estimator(turns, rng)
-    except AttributeError as error:
-        if rng is not None or error.obj is not None or not hasattr(_GENERATOR, str(error.name)):
-            raise
-        raise ValueError(
-            f"the estimator reads rng.{error.name}, and no rng was given: make "
-            "rng = np.random.default_rng(seed) once and call credit.estimate(estimator, turns, rng)"
-        ) from error

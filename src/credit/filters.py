@@ -1,31 +1,41 @@
-"""DAPO's filters: trajectories that carry a learning signal, and a penalty of overlong replies."""
+"""Dead groups, which carry no learning signal, and DAPO's penalty of overlong replies."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from credit import stats
 from credit.stats import Array
 from credit.turns import Turns
-from credit.validation import as_finite, check_range
 
 
-def informative(turns: Turns) -> NDArray[np.bool_]:
-    """Mask of the trajectories whose group has different outcomes: [M] bool.
+def is_dead(outcome: ArrayLike, group: ArrayLike) -> NDArray[np.bool_]:
+    """Whether all trajectories of a trajectory's group have one outcome: [M], [M] -> [M] bool.
 
-    All other trajectories have advantage 0 under every method that compares outcomes in a group.
+    Then they have advantage 0 under every method that compares outcomes in a group.
 
     Source: DAPO Eq. 11 (dynamic sampling).
     """
-    different: NDArray[np.bool_] = stats.center(turns.outcome, turns.group) != 0
-    if not len(different):
-        return different
-    _, dense = np.unique(turns.group, return_inverse=True)
-    mask: NDArray[np.bool_] = np.bincount(dense, different)[dense] > 0
-    return mask
+    values = np.asarray(outcome, dtype=np.float64)
+    _, first, dense = np.unique(group, return_index=True, return_inverse=True)
+    other = values != values[first][dense]
+    dead: NDArray[np.bool_] = (np.bincount(dense, other) == 0)[dense]
+    return dead
+
+
+def has_signal(turns: Turns, advantage: ArrayLike) -> NDArray[np.bool_]:
+    """Whether the group of a turn has anything to learn from: [N] -> [N] bool.
+
+    A dead group has nothing, unless its advantages differ between the turns of a trajectory, i.e.
+    unless there is turn-level credit.
+    """
+    values = np.asarray(advantage, dtype=np.float64)
+    other = values != values[turns.position == 0][turns.trajectory]
+    _, dense = np.unique(turns.group_of_turn, return_inverse=True)
+    alive = ~is_dead(turns.outcome, turns.group)[turns.trajectory]
+    return alive | (np.bincount(dense, other) > 0)[dense]
 
 
 def overlong_penalty(length: ArrayLike, *, maximum: int, buffer: int) -> Array:
-    """Penalty of long replies, from 0 to -1: [K] -> [K].
+    """Penalty of long replies, from 0 to -1, to be added to rewards: [K] -> [K].
 
     0 up to maximum - buffer tokens, then linear to -1 at the maximum, and -1 beyond
 
@@ -37,12 +47,8 @@ def overlong_penalty(length: ArrayLike, *, maximum: int, buffer: int) -> Array:
         buffer: Length of the linear part, in tokens.
 
     Returns:
-        [K] penalties, to be added to rewards.
-
-    Raises:
-        ValueError: `buffer` lies outside [1, maximum], or a length is not finite.
+        [K] penalties.
     """
-    check_range("buffer", buffer, 1, maximum, "it is a part of the maximum")
-    over = as_finite("length", length) - (maximum - buffer)
+    over = np.asarray(length, dtype=np.float64) - (maximum - buffer)
     penalty: Array = -np.clip(over / buffer, 0.0, 1.0)
     return penalty + 0.0

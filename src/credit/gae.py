@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from credit.losses import upcast
-from credit.validation import check_range
 
 
 def compute_padded(
@@ -30,17 +29,7 @@ def compute_padded(
 
     Returns:
         [B, T] advantages, 0 outside the mask; at least float32.
-
-    Raises:
-        ValueError: Shapes that differ, or γ or λ outside [0, 1].
     """
-    if not rewards.shape == values.shape == mask.shape or len(rewards.shape[1:]) != 1:
-        raise ValueError(
-            f"rewards, values and mask must have one shape [B, T], got {tuple(rewards.shape)}, "
-            f"{tuple(values.shape)} and {tuple(mask.shape)}"
-        )
-    check_range("gamma", gamma, 0, 1, "it discounts later rewards")
-    check_range("lam", lam, 0, 1, "it discounts later errors")
     inside = mask.bool()
     reward = upcast(rewards).masked_fill(~inside, 0.0)
     value = upcast(values).masked_fill(~inside, 0.0)
@@ -71,18 +60,13 @@ def compute_ragged(
         [P] advantages; at least float32.
 
     Raises:
-        ValueError: Lengths that differ, a trajectory in two pieces, or γ or λ outside [0, 1].
+        ValueError: Lengths that differ, or a trajectory in two pieces.
     """
     ids, length = torch.unique_consecutive(segment, return_counts=True)
-    if len(ids) != len(torch.unique(segment)):
+    if not rewards.shape == values.shape == segment.shape or len(ids) != len(torch.unique(segment)):
+        shown = f"lengths {len(rewards)}, {len(values)}, {len(segment)} in {len(ids)} pieces"
         raise ValueError(
-            f"segment has {len(ids)} pieces of {len(torch.unique(segment))} segments; rows of a "
-            f"segment must be contiguous"
-        )
-    if not len(rewards) == len(values) == len(segment):
-        raise ValueError(
-            f"rewards, values and segment must have one length, got {len(rewards)}, {len(values)} "
-            f"and {len(segment)}"
+            f"rewards, values and segment must be [P], each segment whole, got {shown}"
         )
     if not len(rewards):
         return upcast(rewards)

@@ -17,15 +17,14 @@ from typing import Any, NamedTuple, TypeAlias
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
-from credit.estimators import explain_refusal, import_object
+from credit.estimators import find_misfit, import_object
 from credit.validation import (
     LARGEST,
     as_finite,
     check_count,
-    check_nonnegative,
+    check_known,
     check_range,
     clip_rounding,
-    nearest,
 )
 
 TAGS = ("reasoning", "tool", "answer")
@@ -133,47 +132,33 @@ def find_verifier(name: str) -> Verifier:
     """
     if ":" in name:
         verifier: Verifier = import_object("verifier", name)
-        if why := explain_refusal(verifier, 1):
+        if why := find_misfit(verifier, 1):
             raise ValueError(f"verifier {name} must take one argument, the turn: {why}")
         return verifier
-    if name not in VERIFIERS:
-        raise ValueError(
-            f"unknown verifier {name!r}{nearest(name, VERIFIERS)}, or package.module:function"
-        )
+    check_known("unknown verifier", [name], VERIFIERS, "give your own as package.module:function")
     return VERIFIERS[name]
 
 
 def score_turn(name: str, verifier: Verifier, turn: Exchange) -> float:
     """The number that a verifier gives a turn.
 
+    A number outside [0, 1] by at most 1e-6 is set to the end of the range.
+
     Raises:
-        ValueError: It failed, or did not return a number in [0, 1]; the message names it. A number
-            outside by at most 1e-6 is set to the end of the range.
+        ValueError: It failed, or did not return a number in [0, 1]; the message names it.
     """
     try:
-        found = verifier(turn)
+        found = float(verifier(turn))
     except Exception as error:
-        if name in VERIFIERS:
-            raise
         raise ValueError(f"verifier {name} failed: {type(error).__name__}: {error}") from error
-    try:
-        share = float(clip_rounding(as_finite(f"verifier {name}", found), 0, 1))
-    except TypeError as error:
-        raise ValueError(f"verifier {name} must return a number, got {found!r:.60}") from error
-    if not 0 <= share <= 1:
-        raise ValueError(
-            f"verifier {name} must return a number in [0, 1], got {share}; its size and sign "
-            "belong in its weight"
-        )
+    share = float(clip_rounding(found, 0, 1))
+    check_range(f"verifier {name}", share, 0, 1, "its size and sign belong in its weight")
     return share
 
 
 def _accepted_answers(info: Mapping[str, Any]) -> list[str]:
     if "answers" not in info:
-        raise ValueError(
-            f"this verifier reads the accepted answers from info['answers'], got info with keys "
-            f"{', '.join(sorted(info)) or '(none)'}"
-        )
+        raise ValueError(f"the accepted answers must be in info['answers'], got {sorted(info)}")
     return [answer.lower().strip() for answer in info["answers"] if answer.strip()]
 
 
@@ -190,13 +175,9 @@ class _RewardTerm(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
         """Start an episode; the reset has no term."""
         observation, info = self.env.reset(**options)
-        for key in self.required_info:
-            if key not in info:
-                raise KeyError(
-                    f"{type(self).__name__} reads info[{key!r}] at every reset and step, which "
-                    f"{self.unwrapped} does not return; agent_envs.testing.check_agent_env checks "
-                    f"what an environment must return"
-                )
+        if missing := set(self.required_info) - set(info):
+            remedy = "agent_envs.testing.check_agent_env checks what an environment must return"
+            raise KeyError(f"{self.name} reads info[{min(missing)!r}], which is absent; {remedy}")
         self.start_episode(info)
         return observation, info
 
@@ -268,7 +249,7 @@ class RepetitionPenalty(_RewardTerm):
     required_info = ("valid",)
 
     def __init__(self, env: gym.Env[Any, Any], *, alpha: float = 0.5, q: int = 2) -> None:
-        check_nonnegative("alpha", alpha, "it is subtracted")
+        check_range("alpha", alpha, 0, LARGEST, "it is subtracted")
         check_count("q", q, "it counts occurrences")
         RecordConstructorArgs.__init__(self, alpha=alpha, q=q)
         super().__init__(env)
@@ -317,7 +298,7 @@ class ValiditySignal(_RewardTerm):
         scale: float = 1.0,
     ) -> None:
         for name, value in (("beta", beta), ("alpha", alpha), ("scale", scale)):
-            check_nonnegative(name, value, "it is a weight")
+            check_range(name, value, 0, LARGEST, "it is a weight")
         check_count("q", q, "it counts occurrences")
         RecordConstructorArgs.__init__(self, beta=beta, alpha=alpha, q=q, scale=scale)
         super().__init__(env)
@@ -362,7 +343,7 @@ class ProgressReward(_RewardTerm):
     required_info = ("progress",)
 
     def __init__(self, env: gym.Env[Any, Any], scale: float = 1.0, gamma: float = 1.0) -> None:
-        check_nonnegative("scale", scale, "it weights progress")
+        check_range("scale", scale, 0, LARGEST, "it weights progress")
         check_range("gamma", gamma, 0, 1, "it discounts the next potential")
         RecordConstructorArgs.__init__(self, scale=scale, gamma=gamma)
         super().__init__(env)

@@ -8,7 +8,7 @@ and networks as JSON; `rows_of` makes rows of records.
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -16,23 +16,26 @@ import numpy as np
 
 from credit import stats
 from credit.estimators import estimate
-from credit.turns import MEASURED, RECORDED, Turns, as_column, group_by_verifier, stack_turn_rewards
+from credit.turns import (
+    MEASURED,
+    RECORDED,
+    Turns,
+    as_column,
+    group_by_verifier,
+    stack_turn_rewards,
+)
 from credit.validation import (
     LARGEST,
     ROUNDING,
-    as_array,
     as_list,
-    as_numbers,
     as_vector,
-    check_axes,
-    check_count,
     check_known,
     check_length,
     check_rows,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -40,7 +43,28 @@ if TYPE_CHECKING:
 
 COLUMNS = (*RECORDED, *MEASURED)
 """Columns of `Turns` that may be given for each row, besides `goal` and `turn_reward`."""
+_MASK_AXES = 2  # [R, T]
 _EVERY_ROW = ("uid", "trajectory", "step", "outcome", "goal", "turn_reward")
+
+
+def spread_advantage(advantage: ArrayLike, turn: ArrayLike) -> Array:
+    """Advantage of the turn of each token: [N], [...] -> [...].
+
+    Args:
+        advantage: [N] advantage of each turn.
+        turn: [...] int, turn of each token, -1 for a token of no turn.
+
+    Returns:
+        [...] advantages, 0 at tokens of no turn.
+
+    Raises:
+        ValueError: An advantage is not finite, or a turn has none.
+    """
+    values = as_vector("advantage", as_list("advantage", advantage))
+    owner = np.asarray(turn, dtype=np.intp)
+    if (last := owner.max(initial=-1)) >= len(values):
+        raise ValueError(f"advantage has {len(values)} rows, but tokens are of turn {last}")
+    return np.append(values, 0.0)[owner]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,16 +85,7 @@ class Rows:
         Raises:
             ValueError: There are not N advantages, or one is not finite.
         """
-        values = np.asarray(as_list("advantage", advantage), dtype=np.float64)
-        if values.shape != (len(self.turns),):
-            raise ValueError(
-                f"advantage has shape {values.shape}, there are {len(self.turns)} turns; pass what "
-                "the estimator returned for rows.turns"
-            )
-        if (wrong := np.flatnonzero(~np.isfinite(values))).size:
-            shown = f"the advantage of turn {wrong[0]} is {values[wrong[0]]}"
-            raise ValueError(f"{shown}; give one finite number for each turn")
-        return values[self.turn]
+        return self._spread(advantage, self.turn)
 
     def scatter(self, advantage: ArrayLike, mask: Any, spans: ArrayLike | None = None) -> Any:
         """Put the advantage of each turn at the tokens of its reply: [N] -> [R, T].
@@ -88,20 +103,50 @@ class Rows:
             ValueError: `mask` has other values, or other rows than were given, or `spans` and
                 `mask` do not cover the same tokens; the message names the row.
         """
-        of_row = self.advantage(advantage)
-        inside = _reply_tokens(mask)
-        if spans is None:
-            if len(inside) != len(of_row):
-                raise ValueError(
-                    f"mask has {len(inside)} rows, but {len(of_row)} turns were given; if a row "
-                    "has several turns, pass spans=[(row of mask, first token, end), ...]"
-                )
-            spread = np.where(inside, of_row[:, None], 0.0)
-        else:
-            checked = _spans(spans, len(of_row), inside.shape)
-            spread = np.append(of_row, 0.0)[_owners(checked, self.turn, inside)]
         tensor = hasattr(mask, "detach")
+        given = mask if tensor else np.asarray(mask)
+        inside = given == 1
+        if given.ndim != _MASK_AXES or ((given != 0) != inside).any():
+            shown = f"shape {tuple(given.shape)}"
+            raise ValueError(f"mask must be [R, T], 1 at tokens of replies and else 0, got {shown}")
+        inside = inside.cpu().numpy() if tensor else inside
+        if spans is None:
+            if len(inside) != len(self.turn):
+                remedy = "of rows with several turns pass spans=[(row, first token, end), ...]"
+                raise ValueError(f"mask has {len(inside)} rows, not {len(self.turn)}; {remedy}")
+            turn = np.where(inside, self.turn[:, None], -1)
+        else:
+            turn = self._find_turns(np.asarray(as_list("spans", spans), dtype=np.intp), inside)
+        spread = self._spread(advantage, turn)
         return mask.new_tensor(spread, dtype=mask.float().dtype) if tensor else spread
+
+    def _spread(self, advantage: ArrayLike, turn: Ids) -> Array:
+        values = as_list("advantage", advantage)
+        check_length("advantage", values, "the list of turns", len(self.turns))
+        return spread_advantage(values, turn)
+
+    def _find_turns(self, given: Ids, inside: NDArray[np.bool_]) -> Ids:
+        """The turn whose span has each token, -1 for none: [B, 3], [R, T] -> [R, T]."""
+        check_length("spans", given, "the list of turns", len(self.turn))
+        spans = given.reshape(-1, 3)
+        rows, first, last = spans.T
+        count, length = inside.shape
+        fits = (rows >= 0) & (rows < count) & (first >= 0) & (first <= last) & (last <= length)
+        rule = f"give (row of mask, first token, end) inside the mask of shape {inside.shape}"
+        check_rows("spans", spans, fits, rule)
+        owner = np.full(inside.shape, -1)
+        for row, (at, start, end) in enumerate(spans.tolist()):
+            for other in np.unique(owner[at, start:end]).tolist():
+                equal = self.turn[other] == self.turn[row] and (spans[other] == spans[row]).all()
+                if other >= 0 and not equal:
+                    raise ValueError(f"spans {other} and {row} have tokens of row {at} in common")
+            owner[at, start:end] = row
+        if (wrong := np.argwhere((owner >= 0) != inside)).size:
+            at, token = wrong[0].tolist()
+            shown = f"token {token} of row {at} is in span {owner[at, token]} (-1 is none)"
+            raise ValueError(f"spans and mask must cover the same tokens, but {shown}")
+        turn: Ids = np.append(self.turn, -1)[owner]
+        return turn
 
 
 def rows(
@@ -135,25 +180,31 @@ def rows(
         ValueError: An unknown column, columns of different lengths, a trajectory that misses a
             step, belongs to two groups, or has two outcomes or goals, or two different rows of one
             turn; and what `Turns` refuses.
-        TypeError: An id is neither text nor int, or what `Turns` refuses.
+        TypeError: What `Turns` refuses.
     """
     check_known("unknown column", columns, (*_EVERY_ROW, *COLUMNS))
     uids, named = as_list("uid", uid), as_list("trajectory", trajectory)
-    groups, owners, steps = _ids("uid", uids), _ids("trajectory", named), _steps(step)
-    whole = _columns({"outcome": outcome, "goal": goal})
-    given = _columns(columns)
-    paid = _verifiers(turn_reward)
+    groups, owners = _number_ids(uids), _number_ids(named)
+    steps: Ids = as_vector("step", as_list("step", step), np.int64).astype(np.intp)
+    whole = _read_columns({"outcome": outcome, "goal": goal})
+    given = _read_columns(columns)
+    paid = _read_verifiers(turn_reward)
     of_row = given | {f"turn_reward {name!r}": column for name, column in paid.items()}
     lengths: dict[str, Any] = {"trajectory": owners, "step": steps, **whole, **of_row}
     for name, column in lengths.items():
         check_length(name, column, "uid", len(groups))
+    _, first = np.unique(owners, return_index=True)  # owners are numbered 0, 1, ...
     for name, column in {"uid": np.array(uids, dtype=object), **whole}.items():
-        _check_one(name, column, owners, named)
+        _check_equal(name, column, first[owners], "trajectory")
     turn = stats.make_ids(owners, steps)  # numbered in the order of trajectories and steps
     _, chosen = np.unique(turn, return_index=True)
     position = stats.rank_position(owners[chosen])
-    _check_steps(steps, position, chosen, named)
-    _check_copies(of_row, chosen, turn)
+    if (missing := np.flatnonzero(steps[chosen] != position)).size:
+        row = chosen[missing[0]]
+        shown = f"has no step {position[missing[0]]}, but step {steps[row]} in row {row}"
+        raise ValueError(f"trajectory {named[row]!r:.60} {shown}; give every turn, from 0 on")
+    for name, column in of_row.items():
+        _check_equal(name, column, chosen[turn], "turn")
     heads = chosen[position == 0]
     turns = Turns(
         group=groups[heads],
@@ -166,7 +217,7 @@ def rows(
     return Rows(turns, turn)
 
 
-def _columns(given: Mapping[str, Any]) -> dict[str, Any]:
+def _read_columns(given: Mapping[str, Any]) -> dict[str, Any]:
     """Columns of `Turns` from the values of each row, without those that were left out."""
     return {
         name: as_column(name, as_list(name, values))
@@ -175,130 +226,43 @@ def _columns(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _ids(name: str, values: Sequence[Any]) -> Ids:
+def _number_ids(values: Sequence[Any]) -> Ids:
     """Numbers of the values of a column, in the order in which they first occur: [B]."""
-    for row, value in enumerate(values):
-        if not isinstance(value, str | int | np.integer) or isinstance(value, bool):
-            raise TypeError(f"{name} row {row} is {value!r:.60}; ids are text or integers")
     known: dict[Any, int] = {}
     return np.array([known.setdefault(value, len(known)) for value in values], dtype=np.intp)
 
 
-def _steps(column: Any) -> Ids:
-    values = as_vector("step", as_list("step", column), np.int64)
-    check_rows("step", values, values >= 0, "steps are counted from 0")
-    return values.astype(np.intp)
-
-
-def _verifiers(given: Any) -> dict[str, Array]:
+def _read_verifiers(given: Any) -> dict[str, Array]:
     """Rewards of each verifier, [B] numbers each."""
     if given is None:
         return {}
     columns = given if hasattr(given, "keys") else group_by_verifier(as_list("turn_reward", given))
     labels = {name: f"turn_reward {name!r}" for name in columns}
-    return {n: as_numbers(label, as_list(label, columns[n])) for n, label in labels.items()}
+    return {n: as_vector(label, as_list(label, columns[n])) for n, label in labels.items()}
 
 
-def _check_one(name: str, column: NDArray[Any], owners: Ids, named: Sequence[Any]) -> None:
-    """Check that all rows of a trajectory have the same value."""
-    _, first = np.unique(owners, return_index=True)  # owners are numbered 0, 1, ...
-    if (wrong := np.flatnonzero(column != column[first[owners]])).size:
-        row = int(wrong[0])
-        before = int(first[owners[row]])
-        unique = "; ids of trajectories must differ between groups" if name == "uid" else ""
-        raise ValueError(
-            f"trajectory {named[row]!r:.60} has the {name} {column.item(before)!r:.60} in row "
-            f"{before} and {column.item(row)!r:.60} in row {row}{unique}"
-        )
+def _check_equal(name: str, column: NDArray[Any], like: Ids, what: str) -> None:
+    """Raise ValueError unless each row of a column equals the row `like` of it: [B], [B]."""
+    if (wrong := np.flatnonzero(column != column[like])).size:
+        row, before = wrong[0], like[wrong[0]]
+        shown = f"{name} is {column.item(before)!r:.60} and {column.item(row)!r:.60}"
+        raise ValueError(f"rows {before} and {row} are of one {what}, but {shown}")
 
 
-def _check_steps(steps: Ids, position: Ids, chosen: Ids, named: Sequence[Any]) -> None:
-    """Check that the steps of each trajectory are numbered from 0 without a gap."""
-    if (missing := np.flatnonzero(steps[chosen] != position)).size:
-        row = chosen[missing[0]]
-        raise ValueError(
-            f"trajectory {named[row]!r:.60} has no step {position[missing[0]]}, but step "
-            f"{steps[row]} in row {row}; give every turn, numbered from 0"
-        )
-
-
-def _check_copies(columns: Mapping[str, NDArray[Any]], chosen: Ids, turn: Ids) -> None:
-    """Check that rows of one turn are equal."""
-    for name, column in columns.items():
-        if (wrong := np.flatnonzero(column != column[chosen[turn]])).size:
-            row = int(wrong[0])
-            first = int(chosen[turn[row]])
-            raise ValueError(
-                f"rows {first} and {row} are the same step of the same trajectory, but {name} "
-                f"is {column.item(first)!r:.60} and {column.item(row)!r:.60}; number the steps"
-            )
-
-
-def _reply_tokens(mask: Any) -> NDArray[np.bool_]:
-    """Where a mask is 1, checked to be 0 everywhere else: [R, T] bool."""
-    tensor = hasattr(mask, "detach")
-    given = mask if tensor else as_array("mask", mask)
-    check_axes("mask", given, "R, T")
-    inside = given == 1
-    if ((given != 0) != inside).any():
-        raise ValueError("mask must be 1 at the tokens of replies and 0 elsewhere")
-    found: NDArray[np.bool_] = inside.cpu().numpy() if tensor else inside
-    return found
-
-
-def _spans(given: ArrayLike, count: int, shape: tuple[int, ...]) -> NDArray[np.intp]:
-    """Spans as [B, 3] int, checked against the shape of the mask."""
-    spans = as_array("spans", as_list("spans", given) or np.zeros((0, 3), dtype=np.intp))
-    if spans.shape != (count, 3) or spans.dtype.kind not in "iu":
-        raise ValueError(
-            f"spans must be {count} rows of (row of mask, first token, end), as integers, got "
-            f"shape {spans.shape} of {spans.dtype}"
-        )
-    at, start, end = spans.T
-    wrong = (at < 0) | (at >= shape[0]) | (start < 0) | (end > shape[1]) | (start > end)
-    if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
-        raise ValueError(
-            f"span {row} is {tuple(spans[row].tolist())}, outside a mask of shape {shape}"
-        )
-    return spans.astype(np.intp)
-
-
-def _owners(spans: NDArray[np.intp], turn: Ids, inside: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """The given row whose span has each token, -1 for none: [R, T]."""
-    owner = np.full(inside.shape, -1)
-    for row, (at, start, end) in enumerate(spans.tolist()):
-        for other in np.unique(owner[at, start:end]).tolist():
-            if other >= 0 and (turn[other] != turn[row] or (spans[other] != spans[row]).any()):
-                raise ValueError(f"spans {other} and {row} have tokens of row {at} in common")
-        owner[at, start:end] = row
-    if (wrong := np.argwhere((owner >= 0) != inside)).size:
-        at, token = wrong[0].tolist()
-        which = "is outside all spans" if inside[at, token] else f"is in span {owner[at, token]}"
-        raise ValueError(
-            f"token {token} of row {at} {which}, but mask is {int(inside[at, token])} there; spans "
-            "and mask must cover the same tokens"
-        )
-    return owner
-
-
-_TEXTS = ("task_id", "goal", "action", "anchor", "invalid_reason")
-_COPIED = ("step", "goal", "reward", "valid", "progress", "anchor", "action")
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_RANGES = {"progress": (0.0, 1.0), "entropy": (0.0, LARGEST), "step": (0, 2**31)}
-_RANGES |= dict.fromkeys(("reward", "outcome"), (-LARGEST, LARGEST))
 VERSION = 1
 """Version of the schema; records of another version are refused."""
 _KINDS: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(_TEXTS, (str,)),
+    **dict.fromkeys(("task_id", "goal", "action", "anchor", "invalid_reason"), (str,)),
     **dict.fromkeys(("progress", "reward"), (int, float)),
     **dict.fromkeys(("entropy", "outcome"), (int, float, type(None))),
-    **dict.fromkeys(("step", "version"), (int,)),
+    "step": (int,),
     "valid": (bool,),
     "success": (bool, type(None)),
     "turn_reward": (dict,),
     "span": (tuple, list, type(None)),
 }
+_RANGES = {"progress": (0.0, 1.0), "entropy": (0.0, LARGEST), "step": (0, 2**31)}
+_COPIED = ("step", "goal", "reward", "valid", "progress", "anchor", "action")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -347,19 +311,20 @@ class TurnRecord:
     version: int = VERSION
 
     def __post_init__(self) -> None:
+        if self.version != VERSION:
+            shown = f"{self.version!r:.20}, this is version {VERSION}"
+            raise ValueError(f"a turn record of version {shown}; install the same agent-envs there")
         for name, kinds in _KINDS.items():
-            _check_kind(name, getattr(self, name), kinds)
-        _check_version(self.version)
+            value = _read_value(name, getattr(self, name), kinds, *_RANGES.get(name, ()))
+            object.__setattr__(self, name, value)
         for name, paid in self.turn_reward.items():
-            _check_kind("a name in turn_reward", name, (str,))
-            _check_kind(f"turn_reward[{name!r:.60}]", paid, (int, float))
-            _within(f"turn_reward[{name!r}]", paid)
-        for name in _RANGES:
-            object.__setattr__(self, name, _within(name, getattr(self, name)))
-        for name in _TEXTS:
-            _check_text(name, getattr(self, name))
+            _read_value("a name in turn_reward", name, (str,))
+            _read_value(f"turn_reward[{name!r:.60}]", paid, (int, float))
         if self.span is not None:
-            object.__setattr__(self, "span", _span(self.span))
+            span = tuple(self.span)
+            if list(map(type, span)) != [int, int] or not 0 <= span[0] <= span[1]:
+                raise ValueError(f"span of a turn record is (first token, end), got {span!r:.60}")
+            object.__setattr__(self, "span", span)
 
     @classmethod
     def of(cls, given: Mapping[str, Any] | TurnRecord) -> TurnRecord:
@@ -371,62 +336,37 @@ class TurnRecord:
         """
         if isinstance(given, TurnRecord):
             return given
-        if not hasattr(given, "keys"):
+        if not isinstance(given, Mapping):
             raise TypeError(f"a turn record is a mapping, got {given!r:.80}")
-        _check_version(given.get("version", VERSION))
-        names = [one.name for one in fields(cls)]
-        check_known("a turn record has no", given, names)
-        if missing := [name for name in names[: names.index("valid") + 1] if name not in given]:
-            raise TypeError(f"a turn record needs {', '.join(names[:6])}, got no {missing[0]}")
-        return cls(**given)
+        if given.get("version", VERSION) == VERSION:  # another one may have other keys
+            check_known("a turn record has no", given, [one.name for one in fields(cls)])
+        known = {one.name: given[one.name] for one in fields(cls) if one.name in given}
+        return cls(**known)
 
     def to_dict(self) -> dict[str, Any]:
         """The record as values that JSON has."""
         return asdict(self)
 
 
-def _check_kind(name: str, value: Any, kinds: tuple[type, ...]) -> None:
-    """Raise TypeError unless a value has one of the types; a bool is no integer."""
+def _read_value(
+    name: str,
+    value: Any,
+    kinds: tuple[type, ...],
+    low: float = -LARGEST,
+    high: float = LARGEST,
+) -> Any:
+    """A value of a record, a number in [low, high]; raises an error about another one."""
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         wanted = " or ".join("None" if k is type(None) else k.__name__ for k in kinds)
-        raise TypeError(
-            f"{name} of a turn record must be {wanted}, got {value!r:.60} ({type(value).__name__})"
-        )
-
-
-def _within(name: str, number: float | None) -> float | None:
-    """The number in its range, which it may leave by rounding; raises ValueError, also for NaN."""
-    low, high = _RANGES.get(name, (-LARGEST, LARGEST))
-    if number is None:
-        return None
-    if not low - ROUNDING <= number <= high + ROUNDING:
-        raise ValueError(
-            f"{name} of a turn record must lie in [{low:g}, {high:g}], got {number!r:.60}"
-        )
-    return min(max(number, low), high)
-
-
-def _check_text(name: str, text: str) -> None:
-    """Raise ValueError if a text cannot be encoded."""
-    if not text.isascii() and _SURROGATE.search(text):
-        raise ValueError(f"{name} of a turn record has an unpaired surrogate, {text!r:.60}")
-
-
-def _check_version(version: Any) -> None:
-    if version != VERSION:
-        raise ValueError(
-            f"a turn record of version {version!r:.20}, this is version {VERSION}; install the "
-            "same agent-envs on both sides"
-        )
-
-
-def _span(given: Sequence[Any]) -> tuple[int, int]:
-    if list(map(type, given)) != [int, int]:
-        raise TypeError(f"span of a turn record is two integers, got {given!r:.60}")
-    start, end = given
-    if not 0 <= start <= end:
-        raise ValueError(f"span of a turn record is first token and end, got {tuple(given)}")
-    return start, end
+        raise TypeError(f"{name} of a turn record must be {wanted}, got {value!r:.60}")
+    if isinstance(value, str):
+        value.encode()  # raises a ValueError at an unpaired surrogate
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return value
+    if not low - ROUNDING <= value <= high + ROUNDING:
+        allowed = f"[{low:g}, {high:g}]"
+        raise ValueError(f"{name} of a turn record must lie in {allowed}, got {value!r:.60}")
+    return min(max(value, low), high)
 
 
 _Turn: TypeAlias = tuple[TurnRecord, Any, Any]
@@ -435,50 +375,38 @@ _Turn: TypeAlias = tuple[TurnRecord, Any, Any]
 
 def _read_records(episodes: Any) -> list[list[TurnRecord]]:
     """The turns of each episode."""
-    listed = as_list("episodes", episodes)
-    if not hasattr(episodes, "__len__"):
-        raise TypeError(f"episodes must be a list, which can be read again, got {episodes!r:.60}")
     return [
         [TurnRecord.of(one) for one in as_list(f"episode {number}", turns)]
-        for number, turns in enumerate(listed)
+        for number, turns in enumerate(as_list("episodes", episodes))
     ]
 
 
-def _endings(table: Sequence[_Turn]) -> dict[Any, TurnRecord]:
-    """The last turn of each episode."""
+def _find_outcomes(table: Sequence[_Turn]) -> dict[Any, float]:
+    """The outcome of each episode, which its last turn has and no other.
+
+    Raises:
+        ValueError: An episode has no outcome or two, or a group has two tasks.
+    """
     ended: dict[Any, TurnRecord] = {}
+    tasks: dict[Any, str] = {}
     for record, _, name in table:
         if record.step >= ended.setdefault(name, record).step:
             ended[name] = record
-    return ended
-
-
-def _check_outcomes(table: Sequence[_Turn], ended: Mapping[Any, TurnRecord]) -> None:
-    """Check that the last turn of each episode, and no other, has an outcome."""
-    for record, _, name in table:
+    for record, group, name in table:
         last = ended[name]
         if last.outcome is None:
-            raise ValueError(
-                f"episode {name!r:.60} has no outcome: its last turn is missing, or it was not "
-                "stopped; a cut-off episode ends with TextEpisode.stop()"
-            )
+            remedy = "give its last turn; a cut-off episode ends with TextEpisode.stop()"
+            raise ValueError(f"episode {name!r:.60} has no outcome: {remedy}")
         own = record.step, record.outcome
         if record.outcome is not None and own != (last.step, last.outcome):
+            shown = f"{record.outcome} at step {record.step} and {last.outcome} at {last.step}"
             raise ValueError(
-                f"episode {name!r:.60} has the outcome {record.outcome} at step {record.step} and "
-                f"{last.outcome} at step {last.step}; only the last turn has one"
+                f"episode {name!r:.60} has two outcomes, {shown}; only its end has one"
             )
-
-
-def _check_tasks(table: Sequence[_Turn]) -> None:
-    """Check that the episodes of a group share the task."""
-    tasks: dict[Any, str] = {}
-    for record, group, name in table:
         if record.task_id != (task := tasks.setdefault(group, record.task_id)):
-            raise ValueError(
-                f"uid {group!r:.60} has the tasks {task!r:.60} and {record.task_id!r:.60} (episode "
-                f"{name!r:.60}); episodes of a group share the task"
-            )
+            shown = f"{task!r:.60} and {record.task_id!r:.60}"
+            raise ValueError(f"uid {group!r:.60} has the tasks {shown}; a group shares its task")
+    return {name: float(last.outcome or 0.0) for name, last in ended.items()}
 
 
 def rows_of(
@@ -501,37 +429,30 @@ def rows_of(
             `rows` refuses.
         TypeError: What is no list of episodes, or no episode of turn records.
     """
-    played = _read_records(episodes)
-    uids = as_list("uid", uid)
+    played, uids = _read_records(episodes), as_list("uid", uid)
     names = as_list("trajectory", range(len(played)) if trajectory is None else trajectory)
-    if not len(played) == len(uids) == len(names):
-        raise ValueError(
-            f"there are {len(played)} episodes, {len(uids)} uids and {len(names)} trajectories; "
-            "give one of each for every episode"
-        )
+    check_length("uid", uids, "episodes", len(played))
+    check_length("trajectory", names, "episodes", len(played))
     table = [
         (record, group, name)
         for turns, group, name in zip(played, uids, names, strict=True)
         for record in turns
     ]
-    ended = _endings(table)
-    _check_outcomes(table, ended)
+    outcomes = _find_outcomes(table)
 
     def column(name: str) -> list[Any]:
         return [getattr(record, name) for record, _, _ in table]
 
     entropy, turn_reward = column("entropy"), column("turn_reward")
-    made = rows(
+    return rows(
         uid=[group for _, group, _ in table],
         trajectory=[name for _, _, name in table],
-        outcome=np.array([ended[name].outcome for _, _, name in table], dtype=np.float64),
+        outcome=[outcomes[name] for _, _, name in table],
         turn_reward=turn_reward if all(turn_reward) else None,
         entropy=None if None in entropy else entropy,
         outcome_in_reward=False,
         **{name: column(name) for name in _COPIED},
     )
-    _check_tasks(table)
-    return made
 
 
 def spans_of(
@@ -547,10 +468,8 @@ def spans_of(
     for row, turns in enumerate(_read_records(episodes)):
         for record in turns:
             if record.span is None:
-                raise ValueError(
-                    f"turn {record.step} of row {row} has no token span; record the span of each "
-                    "reply in the tokens of its row"
-                )
+                where = f"turn {record.step} of row {row}"
+                raise ValueError(f"{where} has no token span; record the span of each reply")
             spans.append((row, *record.span))
     return spans
 
@@ -582,24 +501,12 @@ def token_advantages(
         ValueError: There are not as many episodes as the mask has rows from `first` on, a turn has
             no span, or spans and mask do not cover the same tokens; and what the estimator and
             `credit.rows_of` refuse.
-        TypeError: `first` is no integer, or `mask` no array.
     """
     played = _read_records(episodes)
+    if not 0 <= first <= len(played) - len(mask):
+        raise ValueError(f"mask has {len(mask)} rows from {first=} on, of {len(played)} episodes")
     table = rows_of(played, uid)
-    _check_part(first, mask, len(played))
     spans = spans_of(played[first : first + len(mask)])
     start = sum(map(len, played[:first]))
     part = Rows(table.turns, table.turn[start : start + len(spans)])
     return part.scatter(estimate(estimator, table.turns, rng), mask, spans)
-
-
-def _check_part(first: Any, mask: Any, count: int) -> None:
-    """Check that the rows of a mask are some of the `count` episodes."""
-    check_count("first", first, "it is the number of an episode")
-    if not hasattr(mask, "__len__"):
-        raise TypeError(f"mask must be [R, T] ones and zeros, got {mask!r:.60}")
-    if first + len(mask) > count:
-        raise ValueError(
-            f"the mask has {len(mask)} rows from episode first={first} on, but the episodes are "
-            f"0 to {count - 1}"
-        )

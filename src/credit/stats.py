@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from credit.validation import as_finite, check_nonnegative
+from credit.validation import as_finite
 
 Array = NDArray[np.float64]
 Ids = NDArray[np.intp]
@@ -31,9 +31,8 @@ class _Segments(NamedTuple):
 def _segments(x: ArrayLike, ids: ArrayLike) -> _Segments:
     values, given = as_finite("x", x, _LARGEST_SUM), np.asarray(ids)
     if values.ndim != 1 or values.shape != given.shape:
-        raise ValueError(
-            f"x and ids must be vectors of one length, got shapes {values.shape} and {given.shape}"
-        )
+        shapes = f"{values.shape} and {given.shape}"
+        raise ValueError(f"x and ids must be vectors of one length, got shapes {shapes}")
     _, dense = np.unique(given, return_inverse=True)
     return _Segments(values, dense.astype(np.intp), np.bincount(dense))
 
@@ -79,10 +78,8 @@ def standardize(x: ArrayLike, ids: ArrayLike, *, ddof: int = 1, eps: float = 1e-
         rounding only (see `is_varied`).
 
     Raises:
-        ValueError: `x` and `ids` have different lengths, a value is not finite, or `eps` is
-            negative.
+        ValueError: `x` and `ids` have different lengths, or a value is not finite.
     """
-    check_nonnegative("eps", eps, "it is added to a standard deviation")
     segments = _segments(x, ids)
     deviation = _center(segments)
     freedom = np.maximum(segments.sizes - ddof, 1)

@@ -1,8 +1,7 @@
 """Turns: a batch of trajectories as columns, the input of every estimator."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import InitVar, dataclass, field, fields
-from itertools import filterfalse
+from dataclasses import InitVar, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -11,15 +10,13 @@ from numpy.typing import NDArray
 
 from credit import stats
 from credit.validation import (
-    as_array,
     as_finite,
     as_list,
-    as_numbers,
     as_vector,
     check_length,
     check_rows,
     clip_rounding,
-    nearest,
+    suggest_name,
 )
 
 if TYPE_CHECKING:
@@ -62,9 +59,7 @@ def as_column(name: str, given: Any) -> NDArray[Any]:
     kind = KINDS[name]
     if kind is object:
         return as_texts(name, given)
-    if kind is not np.float64:
-        return as_vector(name, given, kind)
-    column = as_numbers(name, given)
+    column = as_vector(name, given, kind)
     if name in _BOUNDS:
         low, high, rule = _BOUNDS[name]
         column = clip_rounding(column, low, high)
@@ -77,22 +72,14 @@ def group_by_verifier(turns: Sequence[Any]) -> dict[str, list[Any]]:
     """Rewards of each verifier from the mapping that each turn has: [N] mappings -> [N] each.
 
     Raises:
-        TypeError: A turn has no mapping from names.
-        ValueError: Turns have different verifiers.
+        ValueError: A turn has no mapping from names, or turns have different verifiers.
     """
     first: Mapping[str, Any] = next(iter(turns), {})
     for row, rewards in enumerate(turns):
-        if not hasattr(rewards, "keys"):
-            raise TypeError(
-                f"turn_reward row {row} is {rewards!r:.60}; give the names of the verifiers, as "
-                '{"exact": 1.0} for each turn'
-            )
-        if set(rewards.keys()) != set(first.keys()):
-            raise ValueError(
-                f"turn_reward row {row} has {sorted(rewards.keys())}, the first has "
-                f"{sorted(first.keys())}; every turn needs the same verifiers"
-            )
-    return {name: [rewards[name] for rewards in turns] for name in list(first.keys())}
+        if not isinstance(rewards, Mapping) or set(rewards) != set(first):
+            shown = f"{rewards!r:.60}, the first is {first!r:.60}"
+            raise ValueError(f"turn_reward row {row} is {shown}; give each turn the same verifiers")
+    return {name: [rewards[name] for rewards in turns] for name in first}
 
 
 def stack_turn_rewards(paid: Mapping[str, Any]) -> dict[str, Any]:
@@ -107,37 +94,19 @@ def as_verifiers(given: Any, names: Any) -> tuple[NDArray[np.float64] | None, tu
 
     Raises:
         TypeError: The rewards are not numbers, or the names are no list.
-        ValueError: A name is empty, repeated or not text, the table has not one column for each
-            name, or a number is not finite.
+        ValueError: The table has not one column for each name, a name is repeated, or a number is
+            not finite.
     """
-    listed = _names(names)
-    if given is not None:
-        return _table(as_array("turn_reward", given), listed), listed
-    if listed:
-        raise ValueError(f"turn_reward_names are {listed}, but there is no turn_reward")
-    return None, ()
-
-
-def _names(given: Any) -> tuple[str, ...]:
-    """Names of verifiers as unique texts."""
-    names = tuple(as_list("turn_reward_names", given))
-    if len({name for name in names if isinstance(name, str) and name}) < len(names):
-        raise ValueError(f"turn_reward_names must be unique texts, got {given!r:.80}")
-    return names
-
-
-def _table(given: NDArray[Any], names: tuple[str, ...]) -> NDArray[np.float64]:
-    """Rewards as [N, R] finite numbers."""
-    table = as_finite("turn_reward", given)
+    if given is None:
+        return None, ()
+    table, listed = as_finite("turn_reward", given), tuple(as_list("turn_reward_names", names))
     if table.shape == (0,):  # an empty list
-        table = table.reshape(-1 if names else 0, len(names))
-    if table.shape[1:] != (len(names),):
-        raise ValueError(
-            f"turn_reward has shape {table.shape}, turn_reward_names has {len(names)} names; "
-            f"give [N, R] numbers and R names"
-        )
+        table = table.reshape(-1 if listed else 0, len(listed))
+    if table.shape[1:] != (len(listed),) or len(set(listed)) < len(listed):
+        shown = f"shape {table.shape} and the names {listed!r:.80}"
+        raise ValueError(f"turn_reward has {shown}; give [N, R] numbers and R different names")
     table.flags.writeable = False
-    return table
+    return table, listed
 
 
 def as_texts(name: str, given: Any) -> NDArray[np.object_]:
@@ -150,27 +119,24 @@ def as_texts(name: str, given: Any) -> NDArray[np.object_]:
     """
     rows = as_list(name, given)
     if set(map(type, rows)) - {str}:
-        rows = _convert_texts(name, rows)
+        whole = all(isinstance(one, int | np.integer) and not isinstance(one, bool) for one in rows)
+        for row, value in enumerate(rows):
+            if not (whole or isinstance(value, str)):
+                remedy = "all texts or all integers; of an array its sha256, as text"
+                raise TypeError(f"{name} row {row} is {value!r:.60}; give {remedy}")
+        rows = list(map(str, rows))
     column = np.empty(len(rows), dtype=object)
     column[:] = rows
     column.flags.writeable = False
     return column
 
 
-def _convert_texts(name: str, rows: Sequence[Any]) -> list[str]:
-    """Texts of rows that are all integers, or all text; other values may have equal texts."""
-    whole = all(isinstance(one, int | np.integer) and not isinstance(one, bool) for one in rows)
-    for row, value in enumerate(rows):
-        if not (whole or isinstance(value, str)):
-            remedy = "text, or all integers"
-            if name == "anchor":
-                remedy += "; for an array use hashlib.sha256(array.tobytes()).hexdigest()"
-            kind = type(value).__name__
-            raise TypeError(f"{name} row {row} is {value!r:.60} ({kind}); {name} must be {remedy}")
-    return list(map(str, rows))
-
-
 _PREFIX = "turn_reward."
+_REMEDIES = {
+    "entropy": "record the mean token entropy of each action at sampling",
+    "gold_logprob": "give the mean log-probability of the right answer's tokens before each turn",
+    "turn_reward": "record it by rewards.TurnVerifier",
+}
 
 
 class MissingColumn(ValueError, AttributeError):
@@ -192,8 +158,8 @@ class Turns:
 
     Only `group`, `outcome` and `trajectory` must be given. Reading a column that was left out, as a
     method does that needs it, raises `MissingColumn`. `turn_reward`, `entropy` and `gold_logprob`
-    are None instead if they were left out; `require_entropy`, `require_gold_logprob` and
-    `verifier_reward` raise `MissingColumn`.
+    are None instead if they were left out; `read_measured` and `verifier_reward`
+    raise `MissingColumn`.
 
     Args:
         group: [M] int, task group; trajectories of a group share the task and its initial state.
@@ -238,30 +204,22 @@ class Turns:
     gold_logprob: NDArray[np.float64] | None = None
     outcome_in_reward: InitVar[bool | None] = None
 
-    def __new__(cls, *columns: object, **named: object) -> Self:
-        """Refuse columns without a name, and unknown ones by naming the nearest."""
-        if columns:
-            raise TypeError(
-                f"the columns of Turns are given by name, as Turns(group=..., outcome=..., "
-                f"trajectory=...), got {columns[0]!r:.60}"
-            )
-        known = [*(one.name for one in fields(cls)), "outcome_in_reward"]
-        for name in filterfalse(known.__contains__, named):
-            raise TypeError(f"Turns has no column {name!r}{nearest(name, known)}")
-        return super().__new__(cls)
-
     def __post_init__(self, outcome_in_reward: bool | None) -> None:
-        if not isinstance(outcome_in_reward, bool | np.bool_ | None):
-            raise TypeError(
-                f"outcome_in_reward must be True, False or None, got {outcome_in_reward!r}"
-            )
-        self._convert()
-        self._check_lengths()
-        self._check_order()
-        if self.has("reward"):
-            self._take_outcome(outcome_in_reward)
-        elif outcome_in_reward:
-            raise ValueError("outcome_in_reward is True, but there is no reward")
+        for name in KINDS:
+            if (column := getattr(self, name)) is not None:
+                object.__setattr__(self, name, as_column(name, column))
+            elif name not in MEASURED:
+                object.__delattr__(self, name)  # so that reading it calls __getattr__
+        table, names = as_verifiers(self.turn_reward, self.turn_reward_names)
+        object.__setattr__(self, "turn_reward", table)
+        object.__setattr__(self, "turn_reward_names", names)
+        self._check_rows()
+        if outcome_in_reward:
+            paid = self.reward - np.where(self.last, self.outcome[self.trajectory], 0.0)
+            object.__setattr__(self, "reward", as_vector("reward", paid))
+        elif outcome_in_reward is None and (where := self._find_outcome()):
+            remedy = "pass outcome_in_reward=True to subtract it there, or False if it is not in it"
+            raise ValueError(f"reward {where} equals the outcome, and would count twice; {remedy}")
 
     def __len__(self) -> int:
         """Number of turns N."""
@@ -274,12 +232,8 @@ class Turns:
     def __getattr__(self, name: str) -> Any:
         """Refuse to read a column that was left out."""
         if name in PER_TRAJECTORY | PER_TURN:
-            each = "trajectory" if name in PER_TRAJECTORY else "turn"
-            zeros = ", zeros if turns are not paid" if name == "reward" else ""
-            raise MissingColumn(
-                f"this method reads the column {name!r}, which the batch was made without; give "
-                f"the {name} of each {each}{zeros}"
-            )
+            zeros = ", or zeros if turns are not paid" if name == "reward" else ""
+            raise MissingColumn(f"this method reads the column {name!r}; give it{zeros}")
         raise AttributeError(f"'Turns' object has no attribute {name!r}", name=name, obj=self)
 
     def has(self, name: str) -> bool:
@@ -324,7 +278,7 @@ class Turns:
         if not len(self):
             return np.zeros(0)
         if self.turn_reward is None or name not in self.turn_reward_names:
-            known = nearest(name, self.turn_reward_names)
+            known = suggest_name(name, self.turn_reward_names)
             raise MissingColumn(f"this method reads a turn_reward named {name!r}{known}")
         return self.turn_reward[:, self.turn_reward_names.index(name)]
 
@@ -334,43 +288,28 @@ class Turns:
         Raises:
             MissingColumn: The batch has no `turn_reward`.
         """
-        remedy = "record it by rewards.TurnVerifier"
-        total: NDArray[np.float64] = self._require("turn_reward", remedy, (0, 0)).sum(axis=1)
-        return total
+        if len(self) and self.turn_reward is None:
+            raise MissingColumn(f"this method reads turn_reward; {_REMEDIES['turn_reward']}")
+        return np.zeros(0) if self.turn_reward is None else self.turn_reward.sum(axis=1)
 
-    def require_entropy(self) -> NDArray[np.float64]:
-        """The column `entropy`: [N].
-
-        Raises:
-            MissingColumn: The entropy was not recorded.
-        """
-        return self._require("entropy", "record the mean token entropy of each action at sampling")
-
-    def require_gold_logprob(self) -> NDArray[np.float64]:
-        """The column `gold_logprob`: [N].
+    def read_measured(self, name: str) -> NDArray[np.float64]:
+        """The column `entropy` or `gold_logprob`: [N].
 
         Raises:
-            MissingColumn: The log-probability of the answer was not computed.
+            MissingColumn: It was not measured.
         """
-        remedy = "give the mean log-probability of the right answer's tokens before each turn"
-        return self._require("gold_logprob", remedy)
-
-    def _require(self, name: str, remedy: str, empty: Any = 0) -> NDArray[np.float64]:
-        """An optional column; zeros of shape `empty` if there are no turns either."""
-        if not self.has(name) and len(self):
-            raise MissingColumn(f"this method reads the column {name}; {remedy}")
-        column: NDArray[np.float64] = getattr(self, name) if self.has(name) else np.zeros(empty)
-        return column
+        column: NDArray[np.float64] | None = getattr(self, name)
+        if len(self) and column is None:
+            raise MissingColumn(f"this method reads {name}; {_REMEDIES[name]}")
+        return np.zeros(0) if column is None else column
 
     def check_binary(self, why: str) -> None:
         """Raise ValueError if an outcome is neither 0 nor 1."""
         wrong = np.flatnonzero((self.outcome != 0) & (self.outcome != 1))
         if len(wrong):
-            raise ValueError(
-                f"outcome must be 0 or 1 because {why}, got {self.outcome[wrong[0]]} in row "
-                f"{wrong[0]}; pass success as outcome, or let the environment pay success "
-                f"(Sokoban and EZPoints: reward='success')"
-            )
+            shown = f"{self.outcome[wrong[0]]} in row {wrong[0]}"
+            remedy = "pass success (Sokoban and EZPoints: reward='success')"
+            raise ValueError(f"outcome must be 0 or 1 because {why}, got {shown}; {remedy}")
 
     @classmethod
     def from_episodes(
@@ -436,54 +375,28 @@ class Turns:
         paid = {n.removeprefix(_PREFIX): c for n, c in columns.items() if n.startswith(_PREFIX)}
         return cls(**given, **stack_turn_rewards(paid), outcome_in_reward=False)
 
-    def _convert(self) -> None:
-        """Convert the given columns to their types, and make them read-only."""
-        for name in KINDS:
-            if (column := getattr(self, name)) is not None:
-                object.__setattr__(self, name, as_column(name, column))
-            elif name not in MEASURED:
-                object.__delattr__(self, name)  # so that reading it calls __getattr__
-        for name in filterfalse(self.has, ("group", "outcome", "trajectory")):
-            raise TypeError(f"{name} must be a sequence, got None")
-        table, names = as_verifiers(self.turn_reward, self.turn_reward_names)
-        object.__setattr__(self, "turn_reward", table)
-        object.__setattr__(self, "turn_reward_names", names)
-
-    def _check_lengths(self) -> None:
+    def _check_rows(self) -> None:
+        """Check the lengths of the columns and the order of the trajectories."""
         each = {"group": tuple(PER_TRAJECTORY), "trajectory": (*PER_TURN, *OPTIONAL)}
         for like, names in each.items():
             for name in filter(self.has, names):
                 check_length(name, getattr(self, name), like, len(getattr(self, like)))
+        owners, count = self.trajectory, len(self.group)
+        step = np.diff(owners, prepend=-1)
+        in_order = (owners >= 0) & (owners < count) & (step >= 0) & (step <= 1)
+        rule = f"number the {count} trajectories of group 0, 1, 2, ... in the order of their turns"
+        check_rows("trajectory", owners, in_order, rule)
+        if count != (played := owners.max(initial=-1) + 1):
+            raise ValueError(f"group has {count} rows, but {played} trajectories have turns")
 
-    def _check_order(self) -> None:
-        owners, expected = self.trajectory, len(self.group)
-        rule = "rows of a trajectory must be contiguous and in order, from trajectory 0"
-        check_rows("trajectory", owners, np.diff(owners, prepend=0) >= 0, rule)
-        check_rows("trajectory", owners, owners < expected, f"group has {expected} rows")
-        missing = np.setdiff1d(np.arange(expected), owners)
-        if len(missing):
-            raise ValueError(f"trajectory {missing[0]} of {expected} has no turn; each needs one")
-
-    def _take_outcome(self, included: bool | None) -> None:
-        """Subtract the outcome from the rewards if they include it; refuse if they seem to."""
-        if included:
-            paid = self.reward - np.where(self.last, self.outcome[self.trajectory], 0.0)
-            object.__setattr__(self, "reward", as_vector("reward", paid, np.float64))
-        elif included is None and self.outcome.any():
-            self._check_counted_once()
-
-    def _check_counted_once(self) -> None:
-        """Reject rewards that include the outcome, at the last turn or in sum."""
+    def _find_outcome(self) -> str:
+        """Where the rewards seem to include the outcome; "" if they do not."""
+        if not self.has("reward") or not self.outcome.any():
+            return ""
         ended = self.outcome != 0
         summed = np.bincount(self.trajectory, self.reward, len(self.group))
         if np.array_equal(self.reward[self.last][ended], self.outcome[ended]):
-            where = "on the last turn of every trajectory whose outcome is not 0"
-        elif np.allclose(summed, self.outcome, rtol=1e-9, atol=1e-12 * np.abs(self.outcome).max()):
-            where = "summed over the turns of every trajectory"
-        else:
-            return
-        raise ValueError(
-            f"reward {where} equals the outcome, and methods that read both would count it twice; "
-            f"pass outcome_in_reward=True to subtract the outcome from the last turns, or False "
-            f"if reward does not include it"
-        )
+            return "on the last turn of every trajectory whose outcome is not 0"
+        if np.allclose(summed, self.outcome, rtol=1e-9, atol=1e-12 * np.abs(self.outcome).max()):
+            return "summed over the turns of every trajectory"
+        return ""

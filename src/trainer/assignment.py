@@ -56,15 +56,15 @@ def made(env_id: str, options: Mapping[str, Any], **how: Any) -> gym.Env[Any, An
     """
     import gymnasium as gym
 
-    from agent_envs.imports import creator_of, parameters, takes
+    from agent_envs.imports import find_creator, has_option, list_parameters
     from agent_envs.panels import nearest
 
-    creator = creator_of(env_id, option="the environment")
+    creator = find_creator(env_id, option="the environment")
     registered = env_id.rpartition(":")[2] in gym.registry
-    arguments = parameters(creator) | (parameters(gym.make) if registered else {})
+    arguments = list_parameters(creator) | (list_parameters(gym.make) if registered else {})
     known = [name for name, one in arguments.items() if one.kind is not Parameter.VAR_KEYWORD]
     for name in options:
-        if name not in known and not takes(creator, name):
+        if name not in known and not has_option(creator, name):
             raise ValueError(f"{env_id} has no option {name!r}{nearest(name, known)}")
     try:
         return gym.make(env_id, **how, **options) if registered else creator(**options)

@@ -25,6 +25,7 @@ from trainer import recipes
 from trainer.assignment import assignment
 from trainer.engine.options import EngineOptions
 from trainer.engine.sampling import Sampling
+from trainer.errors import RecipeError
 from trainer.learn.sft import Sft
 from trainer.learn.update import Update
 from trainer.methods.critic import CriticOptions
@@ -34,7 +35,6 @@ from trainer.model.policy import Model
 from trainer.options import STRICT, Count, Positive, Threads, explained
 from trainer.play.environments import Env, PromptOptions
 from trainer.play.partner import PartnerOptions
-from trainer.recipes import RecipeError
 from trainer.run.checkpoint import write_text
 from trainer.run.evaluate import Eval
 

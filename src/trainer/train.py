@@ -25,6 +25,7 @@ import torch
 import credit
 from agent_envs import endpoint
 from agent_envs.vector import waits
+from credit.filters import has_signal
 from trainer import recipe as recipes
 from trainer.build import (
     cores,
@@ -40,7 +41,6 @@ from trainer.learn import sft
 from trainer.learn.batch import make_rows
 from trainer.learn.correction import corrected, fill_entropies
 from trainer.learn.learner import Learner
-from trainer.learn.update import update_mask
 from trainer.methods import Experience
 from trainer.play import failures
 from trainer.play import records as recorded
@@ -153,7 +153,7 @@ class _Run:
         self.policy = load_policy(recipe.policy)
         self.kl_coefficient = recipe.update.kl_coefficient
         self.step = 0
-        self.used = endpoint.used()
+        self.used = endpoint.read_usage()
         self.checkpoints = Checkpoints(
             folder / "checkpoints", recipe.run.keep, frozenset({recipe.sft.steps})
         )
@@ -228,10 +228,11 @@ class _Run:
             step=self.step,
         )
         free = self.recipe.sampling.decode == "free"
-        shown = self._kept(
-            sft.attempt(self.training, drawn, self.policy, self.recipe.sft.expert, thoughts=free),
-            len(drawn),
+        expert = self.recipe.sft.expert
+        attempts = sft.attempt_demonstrations(
+            self.training, drawn, self.policy, expert, thoughts=free
         )
+        shown = self._kept(attempts, len(drawn))
         rows = make_rows(shown, max_tokens=self.recipe.sampling.max_tokens)
         with self._spacious("imitating", "lower sft.episodes"):
             return sft.imitate(self.learner, rows) | {"failed": self.failed}
@@ -260,7 +261,7 @@ class _Run:
         self._note(failed, "credit")
         self._record(played, advantage)
         if self.recipe.update.skip_dead_groups:
-            mask = update_mask(played, advantage)
+            mask = has_signal(experience.turns, advantage)
             rows = [row for row in rows if mask[row.turn[0]]]
         with self._spacious("updating", "lower update.tokens"):
             values = learned | self.recipe.update(
@@ -326,7 +327,7 @@ class _Run:
         Raises:
             LimitError: More failed than `sampling.failures` allows.
         """
-        episodes, failed = failures.divided(played)
+        episodes, failed = failures.split_attempts(played)
         self._note(failed, "episode")
         self.failed = len(failed) / max(tried, 1)
         limit = self.recipe.sampling.failures
@@ -381,7 +382,7 @@ class _Run:
 
     def _log(self, stage: str, done: int, values: dict[str, float]) -> None:
         """Log a step, with its use of endpoints if there was any."""
-        before, self.used = self.used, endpoint.used()
+        before, self.used = self.used, endpoint.read_usage()
         spent = zip(self.used._fields, before, self.used, strict=True)
         used = parallel.totals({f"endpoint_{name}": now - then for name, then, now in spent})
         if any(used.values()):

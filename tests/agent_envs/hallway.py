@@ -113,6 +113,46 @@ class Walker:
         return ""
 
 
+def alter(doc: str = Hallway.__doc__, **members: Any) -> Hallway:
+    """A hallway with other members."""
+    return type("Altered", (Hallway,), {"__doc__": doc, **members})()
+
+
+def report(**change: Any) -> Hallway:
+    """A hallway whose turns have other values, but not the one of the reset."""
+
+    def act(self, action):
+        return Hallway.act(self, action)._replace(**change)
+
+    return alter(act=act)
+
+
+def state(change) -> Hallway:
+    """A hallway whose turns have other values, also at the reset: `change(env, turn)`."""
+
+    def told(self, text, **rest):
+        turn = Hallway.told(self, text, **rest)
+        return turn._replace(**change(self, turn))
+
+    return alter(told=told)
+
+
+def inform(change) -> Hallway:
+    """A hallway whose `info` is changed at steps."""
+
+    def step(self, action):
+        *rest, info = Hallway.step(self, action)
+        change(info)
+        return *rest, info
+
+    return alter(step=step)
+
+
+def return_other(change) -> Hallway:
+    """A hallway whose steps return something else: `change(observation, reward, ended, ...)`."""
+    return alter(step=lambda self, action: change(*Hallway.step(self, action)))
+
+
 for name in ("Hallway", "Slow"):
     if f"{name}-v0" not in gym.registry:
         gym.register(

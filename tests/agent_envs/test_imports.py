@@ -1,4 +1,4 @@
-"""Import strings: what they find, and what each kind of mistake is told."""
+"""Import strings and shipped files: what they find, and the message of each mistake."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import re
 import gymnasium as gym
 import pytest
 
-from agent_envs import Template
+from agent_envs import MissingAsset, Template
+from agent_envs.assets import asset
 from agent_envs.ezpoints.env import EZPoints
-from agent_envs.imports import creator_of, named
+from agent_envs.imports import find_creator, load_object
 
 
 @pytest.fixture(autouse=True)
@@ -29,9 +30,9 @@ def _package(tmp_path, monkeypatch):
 
 
 def test_what_is_named_is_found():
-    assert isinstance(named("parcel.prompts:SHORT", Template), Template)
-    assert named("parcel.prompts:NUMBER") == 3
-    assert named("agent_envs:Template", type) is Template
+    assert isinstance(load_object("parcel.prompts:SHORT", Template), Template)
+    assert load_object("parcel.prompts:NUMBER") == 3
+    assert load_object("agent_envs:Template", type) is Template
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,7 @@ def test_what_is_named_is_found():
 )
 def test_mistakes_are_told_in_a_line(path, message):
     with pytest.raises(ValueError, match=re.escape(message)) as refused:
-        named(path, Template, option="prompt")
+        load_object(path, Template, option="prompt")
     assert "\n" not in str(refused.value)
 
 
@@ -67,7 +68,7 @@ def test_mistakes_are_told_in_a_line(path, message):
     "path", ["EZPoints-v0", "agent_envs:EZPoints-v0", "agent_envs.ezpoints.env:EZPoints"]
 )
 def test_an_environment_is_found_by_id_or_class(path):
-    assert creator_of(path, option="env") is EZPoints
+    assert find_creator(path, option="env") is EZPoints
 
 
 @pytest.mark.parametrize(
@@ -95,7 +96,7 @@ def test_an_environment_that_is_not_there_is_told_in_a_line(path, message, monke
     spec = gym.envs.registration.EnvSpec("Nowhere-v0", entry_point="parcel:Nothing")
     monkeypatch.setitem(gym.registry, "Nowhere-v0", spec)
     with pytest.raises(ValueError, match=re.escape(message)) as refused:
-        creator_of(path, option="env")
+        find_creator(path, option="env")
     assert "\n" not in str(refused.value)
 
 
@@ -111,7 +112,7 @@ def test_an_environment_that_is_not_there_is_told_in_a_line(path, message, monke
 )
 def test_a_module_that_fails_is_told_with_option_file_and_line(module, message):
     with pytest.raises(ValueError, match=re.escape(message)) as refused:
-        named(f"parcel.{module}:Name", option="credit.name")
+        load_object(f"parcel.{module}:Name", option="credit.name")
     said = str(refused.value)
     assert said.startswith(
         f"credit.name names 'parcel.{module}:Name', but the module parcel.{module}"
@@ -119,3 +120,9 @@ def test_a_module_that_fails_is_told_with_option_file_and_line(module, message):
     assert said.endswith(f"{module}.py:1)")
     assert "\n" not in said
     assert refused.value.__cause__ is not None
+
+
+def test_a_shipped_file_is_found_or_its_error_has_the_remedy():
+    assert asset("__init__.py").is_file()
+    with pytest.raises(MissingAsset, match=r"alfworld/nowhere.json is not in .*pip install"):
+        asset("alfworld/nowhere.json")

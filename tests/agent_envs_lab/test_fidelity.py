@@ -128,6 +128,11 @@ def test_an_estimator_made_of_the_groups_own_outcomes_gains_nothing():
             "at least 2 groups, and an interval of 8, got 1; measure more tasks",
         ),
         ({"truth": np.zeros(N)}, "says nothing; measure it with more rollouts"),
+        ({"scale": 0.0}, "scale must be positive"),
+        ({"gradient": np.zeros(N)}, r"gradient must be \[6000, D\] numbers, got shape \(6000,\)"),
+        ({"gradient": np.zeros((3, 4))}, r"got shape \(3, 4\)"),
+        ({"gradient": np.zeros((N, 0))}, r"got shape \(6000, 0\)"),
+        ({"gradient": np.full((N, 2), np.nan)}, "gradient row 0 is nan"),
         ({"error": np.full(N, 9.0)}, "says nothing; measure it with more rollouts"),
     ],
 )
@@ -155,8 +160,6 @@ def test_null_turns_are_relative_to_the_scale():
     one = fidelity(estimator, exact, np.zeros(N), group)
     ten = fidelity(estimator, 10 * exact, np.zeros(N), group, scale=10.0)
     assert ten.null_share == one.null_share
-    with pytest.raises(ValueError, match="scale must be positive"):
-        fidelity(estimator, exact, np.zeros(N), group, scale=0.0)
 
 
 def drawn_gradients(dimensions=40, seed=3):
@@ -199,27 +202,9 @@ def test_without_gradients_there_is_no_score_and_constant_credit_has_no_signal()
     assert flat.gradient.value == 0
 
 
-@pytest.mark.parametrize(
-    ("gradient", "told"),
-    [
-        (np.zeros(N), r"gradient must be \[N, D\], got shape \(6000,\)"),
-        (np.zeros((3, 4)), "gradient has 3 rows, truth has 6000"),
-        (np.zeros((N, 0)), "at least one column"),
-        (np.full((N, 2), np.nan), "gradient"),
-        (np.full((N, 2), "a"), "gradient row 0 is .a., not a real number"),
-    ],
-)
-def test_gradients_of_another_shape_are_refused(gradient, told):
-    _exact, measured, error, group, estimator = world()
-    with pytest.raises((ValueError, TypeError), match=told):
-        fidelity(estimator, measured, error, group, gradient=gradient)
-
-
 def test_tiny_and_nearly_constant_numbers():
     exact, _, _, group, estimator = world()
     one = fidelity(estimator, exact, np.zeros(N), group)
     tiny = fidelity(1e-200 * estimator, exact, np.zeros(N), group)
     assert tiny.pearson.value == pytest.approx(one.pearson.value)
     assert tiny.null_share.value == pytest.approx(one.null_share.value)
-    with pytest.raises(ValueError, match="says nothing"):
-        fidelity(estimator, 0.1 + 1e-16 * exact, np.zeros(N), group)

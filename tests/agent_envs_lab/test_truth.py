@@ -209,13 +209,9 @@ COLUMNS = ("value_before", "value_after", "first", "second", "error")
 @pytest.mark.parametrize(
     ("returned", "told"),
     [
-        (np.zeros(3), r"ValueError: .*shape \[3\].*N=120"),
-        (np.full(120, np.nan), "ValueError: .*nan for turn 0"),
-        (["a"] * 120, "TypeError: .*one finite number for each"),
-        (None, "TypeError: .*one finite number for each"),
-        (ValueError("my own"), "^ValueError: my own"),
+        (np.zeros(3), r"ValueError: .*\[120\] finite numbers, got float64 of shape \[3\]"),
+        (np.full(120, np.nan), "ValueError: .*row 0 is nan"),
         (KeyError("x"), "^KeyError: 'x'"),
-        (SystemExit(3), "^SystemExit: 3"),
     ],
 )
 def test_what_is_wrong_with_one_estimator_is_told_and_the_others_are_scored(returned, told):
@@ -316,7 +312,7 @@ def test_the_command_ranks_an_estimator_of_ones_own(tmp_path):
     plain = run("mine:Last", "--json", "--truth", "some.parquet", cwd=tmp_path)
     assert json.loads(plain.stdout)["some.parquet"]["scores"]["mine:Last"]["groups"] == 6
     for name, told in (
-        ("mine:Nope", "mine has no 'Nope'"),
+        ("mine:Nope", "has no attribute 'Nope'"),
         ("mine:nothing", "is no estimator"),
         ("nope", "give your own as module:Name"),
     ):

@@ -16,7 +16,7 @@ from tests.credit.batches import batch
 TEXT = st.text(alphabet="ab c", max_size=30)
 
 
-def plain(keys, groups, threshold, assign):
+def plain(keys, groups, threshold):
     """The rule of STAPO §3.1, comparing every pair."""
     clusters, places = {}, []
     for key, group in zip(keys, groups, strict=True):
@@ -26,7 +26,7 @@ def plain(keys, groups, threshold, assign):
         if not fit:
             firsts.append(key)
             fit = [len(firsts) - 1]
-        elif assign == "best":
+        else:
             fit = [max(fit, key=lambda place: (ratios[place], -place))]
         places.append((group, fit[0]))
     return places
@@ -51,20 +51,16 @@ def test_bounds_are_never_below_the_ratio(heads, key):
         pool.add(head)
     counts = np.stack([anchors._counts(head) for head in heads])
     ratios = [SequenceMatcher(None, key, head).ratio() if key or head else 0.0 for head in heads]
-    for bounds in (pool.bounds(key), anchors._bound(anchors._counts(key), counts)):
+    for bounds in (pool.bounds(key), anchors._bound_ratio(anchors._counts(key), counts)):
         assert (np.asarray(bounds) >= ratios).all()
-    assert (pool.bounds(key) <= anchors._bound(anchors._counts(key), counts)).all()
+    assert (pool.bounds(key) <= anchors._bound_ratio(anchors._counts(key), counts)).all()
 
 
-@given(
-    st.lists(st.tuples(TEXT, st.integers(0, 2)), max_size=60),
-    st.floats(0.3, 1.0),
-    st.sampled_from(["best", "first"]),
-)
-def test_clusters_are_those_of_comparing_every_pair(rows, threshold, assign):
+@given(st.lists(st.tuples(TEXT, st.integers(0, 2)), max_size=60), st.floats(0.3, 1.0))
+def test_clusters_are_those_of_comparing_every_pair(rows, threshold):
     keys, groups = [key for key, _ in rows], [group for _, group in rows]
-    ids = anchors.similar(keys, groups, threshold, assign=assign)
-    assert same_partition(ids, plain(keys, groups, threshold, assign))
+    ids = anchors.similar(keys, groups, threshold)
+    assert same_partition(ids, plain(keys, groups, threshold))
 
 
 def test_long_texts_follow_difflibs_rule_for_popular_characters():
@@ -73,9 +69,8 @@ def test_long_texts_follow_difflibs_rule_for_popular_characters():
     keys = [" ".join(rng.choice(words, 60)) for _ in range(6)]
     keys += [key[:150] + key[160:] for key in keys]
     assert len(keys[0]) > 300
-    for assign in ("best", "first"):
-        ids = anchors.similar(keys, [0] * 12, 0.5, assign=assign)
-        assert same_partition(ids, plain(keys, [0] * 12, 0.5, assign))
+    ids = anchors.similar(keys, [0] * 12, 0.5)
+    assert same_partition(ids, plain(keys, [0] * 12, 0.5))
 
 
 def test_a_repeated_key_may_join_a_better_cluster_later():
@@ -85,15 +80,13 @@ def test_a_repeated_key_may_join_a_better_cluster_later():
     ratios = [anchors._ratio(keys[1], keys[0]), anchors._ratio(keys[2], keys[0])]
     assert [*ratios, anchors._ratio(keys[1], keys[2])] == pytest.approx([0.75, 0.625, 0.875])
     assert anchors.similar(keys, [0] * 4, 0.75).tolist() == [0, 0, 1, 1]
-    assert anchors.similar(keys, [0] * 4, 0.75, assign="first").tolist() == [0, 0, 1, 0]
 
 
 def test_the_earlier_of_two_equally_similar_clusters():
     # "abcd" has the ratio 2 * 2 / 6 with both clusters
     keys = ["ab", "cd", "abcd"]
     assert [anchors._ratio("abcd", key) for key in keys] == pytest.approx([2 / 3, 2 / 3, 1])
-    for assign in ("best", "first"):
-        assert anchors.similar(keys, [0] * 3, 0.5, assign=assign).tolist() == [0, 1, 0]
+    assert anchors.similar(keys, [0] * 3, 0.5).tolist() == [0, 1, 0]
 
 
 def test_threshold_one_is_equality():
@@ -109,22 +102,3 @@ def test_gigpo_over_similar_states():
     half = 0.5**0.5
     assert GiGPO(anchors="similar")(turns) == pytest.approx([-half, 0, half], abs=1e-4)
     assert GiGPO()(turns) == pytest.approx([0, 0, 0])
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"threshold": 0.0}, "threshold must lie in"),
-        ({"threshold": 1.1}, "threshold must lie in .* got 1.1"),
-        ({"assign": "last"}, "assign must be one of best, first, got 'last'"),
-    ],
-)
-def test_options_out_of_range(options, message):
-    with pytest.raises(ValueError, match=message):
-        anchors.similar(["a"], [0], **options)
-
-
-def test_lengths_must_agree():
-    with pytest.raises(ValueError, match="keys has 1 rows, group has 2"):
-        anchors.similar(["a"], [0, 0])
-    assert anchors.similar([], []).shape == (0,)

@@ -99,17 +99,3 @@ def test_empty():
         2,
         0,
     )
-
-
-def test_refusals():
-    x = torch.zeros(1, 2)
-    with pytest.raises(ValueError, match=r"one shape \[B, T\], got \(1, 2\), \(1, 2\) and \(2,\)"):
-        gae.compute_padded(x, x, torch.ones(2))
-    with pytest.raises(ValueError, match=r"lam must lie in \[0, 1\]"):
-        gae.compute_padded(x, x, x, lam=1.1)
-    with pytest.raises(ValueError, match="gamma must lie in"):
-        gae.compute_padded(x, x, x, gamma=-0.1)
-    with pytest.raises(ValueError, match="3 pieces of 2 segments"):
-        gae.compute_ragged(torch.zeros(3), torch.zeros(3), torch.tensor([0, 1, 0]))
-    with pytest.raises(ValueError, match="one length, got 2, 3 and 3"):
-        gae.compute_ragged(torch.zeros(2), torch.zeros(3), torch.tensor([0, 0, 1]))

@@ -70,15 +70,3 @@ def test_states_of_different_tasks_are_different(turns):
     pairs = list(zip(turns.group_of_turn.tolist(), turns.anchor, strict=True))
     together = set(zip(ids.tolist(), pairs, strict=True))
     assert len(together) == len(set(pairs)) == len(set(ids.tolist()))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"gamma": 1.5}, r"gamma must lie in \[0, 1\].*got 1.5"),
-        ({"baseline": "turn"}, "baseline must be one of trajectory, step, got 'turn'"),
-    ],
-)
-def test_options_out_of_range(options, message):
-    with pytest.raises(ValueError, match=message):
-        GiGPO(**options)

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import credit
-from credit.methods import has
 from credit.methods.has import HAS, Progressive, project
 from tests.credit.batches import batch, batches
 
@@ -88,46 +87,3 @@ def test_case_1_sums_to_the_return():
     values = [1 - sum(CASE_1), *CASE_1]
     assert project(values, turns) == pytest.approx(values)
     assert int(np.argmax(np.abs(values))) == 10  # "use desklamp 1" is decisive
-
-
-@pytest.mark.parametrize(
-    ("given_credit", "message"),
-    [
-        (np.zeros(3), r"gave credit of shape \(3,\) for 2 turns"),
-        ([0.0, np.nan], "row 1 is nan; give finite numbers"),
-        ([np.inf, 0.0], "row 0 is inf; give finite numbers"),
-    ],
-)
-def test_credit_is_checked(given_credit, message):
-    def mine(turns):
-        return given_credit
-
-    with pytest.raises(ValueError, match=f"mine.* {message}"):
-        HAS(decomposer=mine)(batch([2], [1.0], [0]))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"alpha": 1.3}, r"alpha must lie in \[0, 1\] because it blends two advantages, got 1.3"),
-        ({"alpha": -0.1}, "got -0.1"),
-        ({"alpha": np.nan}, "got nan"),
-        ({"normalize": "turn"}, "normalize must be one of position, anchor, group"),
-        ({"decomposer": "progresive"}, "unknown decomposer 'progresive'; did you mean 'progre"),
-        ({"decomposer": "judge"}, "more than a name: pass credit.Judge"),
-        ({"decomposer": "turnrd"}, "more than a name: pass methods.turnrd.TurnRDDecomposer"),
-    ],
-)
-def test_options_out_of_range(options, message):
-    with pytest.raises(ValueError, match=message):
-        HAS(**options)
-
-
-def test_a_decomposer_is_callable():
-    with pytest.raises(TypeError, match="a name or a callable, got 3"):
-        HAS(decomposer=3)
-
-
-def test_projection_needs_a_bound():
-    with pytest.raises(ValueError, match="clip must be positive"):
-        has.project([1.0], batch([1], [1.0], [0]), clip=0.0)

@@ -52,21 +52,3 @@ def test_gains_of_a_trajectory_sum_to_the_last_probability_less_the_first(turns)
     chance = np.exp(turns.gold_logprob)
     summed = np.bincount(turns.trajectory, gains)
     assert summed == pytest.approx(chance[turns.last] - chance[turns.position == 0])
-
-
-@pytest.mark.parametrize("method", [credit.IGPO(), credit.TRACE()])
-def test_the_log_probability_of_the_answer_is_required(method):
-    with pytest.raises(credit.MissingColumn, match="reads the column gold_logprob"):
-        method(batch([1], [1.0], [0]))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"gain": "ratio"}, "gain must be one of prob_diff, log_prob_diff, got 'ratio'"),
-        ({"mode": "both"}, "mode must be one of joint, separate, got 'both'"),
-    ],
-)
-def test_options_out_of_range(options, message):
-    with pytest.raises(ValueError, match=message):
-        credit.IGPO(**options)

@@ -98,20 +98,3 @@ def test_prime_without_rewards_is_rloo(turns):
 
 def test_prime_alone_in_its_group():
     assert Prime()(with_rewards([1, 2], lengths=[2], outcomes=[1.0])) == pytest.approx([0, 0])
-
-
-def test_refusals():
-    with pytest.raises(ValueError, match=r"outcome must be 0 or 1.*PRIME.* got 0.5 in row 1"):
-        Prime()(with_rewards([1, 2, 3], outcomes=[1.0, 0.5]))
-    with pytest.raises(ValueError, match="turn_reward named 'implicit'"):
-        IStar()(batch([1], [1.0], [0]))
-    with pytest.raises(ValueError, match="named 'other'; known: implicit"):
-        IStar(column="other")(with_rewards([1, 2, 3]))
-    with pytest.raises(ValueError, match="base must be one of grpo, rloo, reinforce_pp"):
-        IStar(base="dapo")
-    with pytest.raises(ValueError, match="variant must be one of step, merged, environment"):
-        IStar(variant="token")
-    with pytest.raises(ValueError, match="alpha must lie in"):
-        IStar(alpha=-1)
-    with pytest.raises(ValueError, match="gamma must lie in"):
-        Prime(gamma=1.1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 
 import pytest
@@ -81,38 +80,12 @@ def test_a_retry_may_succeed():
     assert Judge(Scripted("?", "[0, 1]", "[1]"))(two()) == pytest.approx([0, 1, 1])
 
 
-def test_a_truncated_cache_file_is_named(tmp_path):
-    judge = Judge(Scripted("[0.5, -1]", "[1]"), cache=tmp_path)
-    judge(two())
-    file = max(tmp_path.iterdir(), key=lambda path: path.stat().st_size)
-    file.write_text(file.read_text()[:-3])
-    with pytest.raises(JudgeError, match=rf"{file.name} \(delete it to ask again\)"):
-        judge(two())
-    file.write_text(json.dumps([0.25, 0.25]))
-    assert judge(two()) == pytest.approx([0.25, 0.25, 1])
-
-
 def test_exceptions_of_the_model_are_not_caught():
     def down(prompt):
         raise ConnectionError("no model")
 
     with pytest.raises(ConnectionError, match="no model"):
         Judge(down)(two())
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"retries": -1}, "retries must be at least 0 and parallel at least 1, got -1 and 1"),
-        ({"parallel": 0}, "retries must be at least 0 and parallel at least 1, got 2 and 0"),
-        ({"prompt": '{goal} as {"label": 1}'}, "prompt must be a template with"),
-        ({"prompt": "{goal"}, "prompt must be a template with"),
-        ({"prompt": "{}"}, "prompt must be a template with"),
-    ],
-)
-def test_options(options, says):
-    with pytest.raises(ValueError, match=says):
-        Judge(Scripted(), **options)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -94,15 +92,6 @@ def test_gate_flips_whole_trajectories():
     assert (by_turn != by_turn[:, :1]).any()
 
 
-def test_diagnostics_describe_the_rewards():
-    turns = batch([3] * 40, [1.0] * 20 + [0.0] * 20, [0] * 40)
-    found = MGR().diagnostics(turns, np.random.default_rng(3))
-    rewards = MGR().rewards(turns, np.random.default_rng(3))
-    assert (found.completion, found.validity, found.p_retain) == (0.5, 1.0, 0.25)
-    assert found.flipped == pytest.approx((rewards[60:] < 0).mean())
-    assert (found.positive, found.negative) == ((rewards > 0).sum(), (rewards < 0).sum())
-
-
 @given(batches(), st.integers(0, 1000), st.sampled_from(["trajectory", "turn", "none"]))
 def test_an_invalid_turn_is_never_rewarded(turns, seed, gate):
     rewards = MGR(gate=gate).rewards(turns, np.random.default_rng(seed))
@@ -125,46 +114,8 @@ def test_global_reward_is_rloo(turns):
     assert MGR().global_reward(turns).tolist() == credit.make("rloo")(turns).tolist()
 
 
-def test_the_gate_requires_a_generator():
-    turns = batch([1] * 20, [1.0] * 10 + [0.0] * 10, [0] * 20)
-    for call in (MGR(), MGR().rewards, MGR().diagnostics, MGR(gate="turn")):
-        with pytest.raises(ValueError, match=r"make rng = np\.random\.default_rng"):
-            call(turns)
-    kept = MGR(delta=0.0, p_min=1.0)(turns, default_rng(0))
-    assert MGR(gate="none")(turns).tolist() == kept.tolist()
-
-
 def test_a_generator_draws_new_signs_at_each_call():
     turns = batch([1] * 40, [1.0] * 20 + [0.0] * 20, [0] * 40)
     rng = default_rng(0)
     assert MGR()(turns, rng).tolist() != MGR()(turns, rng).tolist()
     assert MGR()(turns, default_rng(0)).tolist() == MGR()(turns, default_rng(0)).tolist()
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"gate": "step"}, "gate must be one of trajectory, turn, none, got 'step'"),
-        ({"conflict_scale": 0.0}, "conflict_scale must be positive and finite .* got 0.0"),
-        ({"p_min": 1.2}, r"p_min must lie in \[0, 1\]"),
-        ({"alpha": -0.5}, "alpha must lie in"),
-    ],
-)
-def test_options_out_of_range(options, message):
-    with pytest.raises(ValueError, match=message):
-        MGR(**options)
-
-
-def test_outcome_must_be_success():
-    with pytest.raises(ValueError, match=r"0 or 1.*success.*got 0.5 in row 1"):
-        MGR()(batch([1, 1], [1.0, 0.5], [0, 0]))
-
-
-def test_thresholds_must_be_in_order():
-    with pytest.raises(ValueError, match=r"theta_c1=0.7 must be at most theta_c2=0.6"):
-        MGR(theta_c1=0.7)
-
-
-def test_numpy_numbers_are_accepted():
-    with warnings.catch_warnings(action="error"):
-        assert MGR(beta=np.float32(0.25), q=np.int64(2)) == MGR(beta=0.25)

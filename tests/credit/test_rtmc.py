@@ -61,16 +61,3 @@ def test_states_of_different_groups_are_different():
     )
     # v_0 = 1/2 and V = (1 + 2/2) / 4 = 1/2 in the first
     assert credit.RTMC()(turns) == pytest.approx([1 / 2, -1 / 2, 0, 0])
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"gamma": -0.1}, "gamma must lie in .* got -0.1"),
-        ({"prior": -1.0}, "prior must lie in .* got -1.0"),
-        ({"mode": "mean"}, "mode must be one of raw, std, got 'mean'"),
-    ],
-)
-def test_options_out_of_range(options, message):
-    with pytest.raises(ValueError, match=message):
-        credit.RTMC(**options)

@@ -99,28 +99,3 @@ def test_wider_fences_mask_fewer(turns, lam):
 def test_equal_entropies_have_no_outlier():
     turns = batch([6], [1.0], [0], anchor=["s"] * 6, entropy=[0.1] * 6)
     assert not STAPO(lam=0.0).mask(turns).any()
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"lam": -0.1}, "lam must lie in .* got -0.1"),
-        ({"penalty_weight": -1.0}, "penalty_weight must lie in"),
-        ({"gamma": 2.0}, "gamma must lie in .* got 2.0"),
-        ({"threshold": 0.0, "anchors": "similar"}, "threshold must lie in"),
-        ({"singleton": "skip"}, "singleton must be one of zero, raw"),
-        ({"masking": "all"}, "masking must be one of both, goal, history, none"),
-        ({"entropy": "raw"}, "entropy must be one of normalized, shannon"),
-        ({"penalty": "no"}, "penalty must be one of selective, single"),
-        ({"estimator": "k1"}, "estimator must be one of exact, k3"),
-    ],
-)
-def test_options_out_of_range(options, message):
-    with pytest.raises(ValueError, match=message):
-        STAPO(**options)
-
-
-@pytest.mark.parametrize("use", [STAPO().mask, STAPO(entropy="shannon").mask, credit.EMPG()])
-def test_entropy_is_required(use):
-    with pytest.raises(ValueError, match="reads the column entropy; record the mean token entropy"):
-        use(batch([1], [1.0], [0]))

@@ -51,16 +51,3 @@ def test_equal_outcomes_keep_the_gains():  # .2 * .706, .2 * .715, .2 * 1.609
 def test_the_offset_and_the_decay():  # distances 3.4, 2.15, 2.15: log(3.4 / 2.15), alone
     found = credit.TRACE(offset=1.0, decay=0.0, fill=0.0)(two((1.0, 1.0)))
     assert found[0] == pytest.approx(0.2 * np.log(3.4 / 2.15))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"horizon": 1.5}, "horizon must be an integer"),
-        ({"offset": 0.0}, "offset must be positive"),
-        ({"decay": 1.5}, "decay must lie in .* got 1.5"),
-    ],
-)
-def test_options_out_of_range(options, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        credit.TRACE(**options)

@@ -60,10 +60,3 @@ def test_a_constant_added_to_the_outcome_changes_nothing(turns):
 def test_tasks_do_not_leak(name, expected):
     turns = batch([1, 1, 1, 1], [1.0, 0.0, 5.0, 9.0], [0, 0, 1, 1])
     assert credit.make(name)(turns) == pytest.approx(expected, abs=2e-6)
-
-
-def test_unknown_names_are_refused_with_the_nearest():
-    with pytest.raises(ValueError, match="unknown credit method 'grop'; did you mean 'grpo'"):
-        credit.make("grop")
-    with pytest.raises(ValueError, match="mgr has no option 'bata'; did you mean 'beta'"):
-        credit.make("mgr", bata=0.1)

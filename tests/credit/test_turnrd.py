@@ -96,8 +96,14 @@ def test_decomposer_sums_to_the_outcome_and_feeds_has():
     assert np.bincount(turns.trajectory, credit_of_turns) == pytest.approx(turns.outcome, abs=1e-6)
     assert HAS(decomposer=TurnRDDecomposer(model(), states))(turns).shape == (6,)
     assert TurnRDDecomposer(model(), np.zeros((0, 6)))(batch([], [], [])).shape == (0,)
-    with pytest.raises(ValueError, match="states has 6 rows for 1 turns"):
-        TurnRDDecomposer(model(), states)(batch([1], [1.0], [0]))
+
+
+@pytest.mark.parametrize(("goal_width", "length"), [(0, 2), (3, 2), (0, 9)])
+def test_a_model_is_made_for_its_turns_and_goals(goal_width, length):
+    states, mask = given((length,))
+    goal = None if goal_width else torch.randn(1, 3)
+    with pytest.raises(ValueError, match=f"max_turns=8 and goal_width={goal_width}, got {length}"):
+        model(goal_width)(states, mask, goal if length == 2 else None)
 
 
 def test_prediction_and_ranking_loss():
@@ -201,28 +207,3 @@ def test_shuffled_goals_hurt_a_model_that_uses_them():
     assert worse > 1
     same = turnrd.shuffle_effect(aware, states, mask, torch.ones(2, 1), target + 0.1)
     assert same == pytest.approx(0)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"states": torch.zeros(1, 9, 6), "mask": torch.ones(1, 9)}, "up to 9 turns.*max_turns=8"),
-        ({"mask": torch.tensor([[0.0, 0.0]])}, "trajectory 0 of 1 has no turn"),
-        ({"mask": torch.ones(1, 3)}, r"got \(1, 2, 6\) and \(1, 3\)"),
-        ({"goal": torch.zeros(1, 3)}, "goal is given, but the model has goal_width=0"),
-    ],
-)
-def test_refusals(change, message):
-    arguments = {"states": torch.zeros(1, 2, 6), "mask": torch.ones(1, 2), **change}
-    with pytest.raises(ValueError, match=message):
-        model()(**arguments)
-
-
-def test_a_goal_is_required_by_a_model_with_one():
-    states, mask = given()
-    with pytest.raises(ValueError, match="goal is missing, but the model has goal_width=3"):
-        model(goal_width=3)(states, mask)
-    with pytest.raises(ValueError, match="has no goal: make it with goal_width"):
-        model().modulation(torch.zeros(1, 3))
-    with pytest.raises(ValueError, match="rank must lie in"):
-        TurnRDLoss(rank=-1)

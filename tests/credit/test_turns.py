@@ -35,117 +35,6 @@ def test_positions_and_last_turns():
     assert turns.group_of_turn.tolist() == [0, 0, 0]
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"outcome": [1.0]}, "outcome has 1 rows, group has 2"),
-        ({"valid": [True]}, "valid has 1 rows, trajectory has 3"),
-        ({"entropy": [0.1]}, "entropy has 1 rows"),
-        (
-            {"trajectory": [0, 1, 0]},
-            "trajectory row 2 is 0; rows of a trajectory must be contiguous",
-        ),
-        ({"trajectory": [0, 0, 0]}, "trajectory 1 of 2 has no turn"),
-        ({"trajectory": [0, 1, 2]}, "trajectory row 2 is 2; group has 2 rows"),
-        ({"reward": [0.0, np.nan, 0.0]}, "reward row 1 is nan"),
-        ({"outcome": [np.inf, 0.0]}, "outcome row 0 is inf"),
-        ({"progress": [0.0, 1.5, 0.0]}, r"progress row 1 is 1.5; progress must lie in \[0, 1\]"),
-        (
-            {"outcome": [1e100, 0.0]},
-            "outcome row 0 is 1e[+]100; give finite numbers below 1e[+]100",
-        ),
-        ({"group": [0.0, np.nan]}, "group row 1 is nan, not a 64-bit integer"),
-        ({"group": [0, 0.5]}, r"group row 1 is 0.5, not .*numbered by np\.unique"),
-        ({"trajectory": [0, 0.5, 1]}, "trajectory row 1 is 0.5, not .*: 0, 1, 2, ... in the order"),
-        ({"valid": [1, 0.5, 1]}, "valid row 1 is 0.5, not a bool; give True or False"),
-        ({"valid": [1, 2, 1]}, "valid row 1 is 2, not a bool; give True or False, or 1 or 0"),
-        ({"outcome": [1.0, None]}, "outcome row 1 is None; every row of outcome needs a value"),
-        ({"group": [None, 0]}, "group row 0 is None; every row of group needs a value"),
-        ({"turn_reward": [[1.0]] * 3}, r"shape \(3, 1\), turn_reward_names has 0 names"),
-        ({"reward": [[0.0], [0.0], [0.0]]}, r"reward must be \[N\], got shape \(3, 1\)"),
-        ({"entropy": [0.1, -0.1, 0.0]}, "entropy row 1 is -0.1; an entropy is at least 0 nats"),
-        (
-            {"gold_logprob": [-0.1, 0.1, 0.0]},
-            "gold_logprob row 1 is 0.1; a log-probability is at most 0 nats",
-        ),
-        ({"turn_reward_names": ("a",)}, "names are .*, but there is no turn_reward"),
-        (
-            {"turn_reward": [[1, 2]] * 3, "turn_reward_names": ("a", "a")},
-            "must be unique texts",
-        ),
-        ({"turn_reward": np.zeros((4, 0))}, "turn_reward has 4 rows, trajectory has 3"),
-    ],
-)
-def test_refusals_name_column_and_row(change, message):
-    with pytest.raises(ValueError, match=message):
-        Turns(**{**GOOD, **change})
-
-
-class Tensor:
-    """A stand-in for a tensor in bfloat16 or on a GPU, which NumPy cannot read."""
-
-    def __array__(self, dtype=None, copy=None):
-        raise TypeError("Got unsupported ScalarType BFloat16")
-
-    def __len__(self):
-        return 3
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"anchor": [np.zeros((2, 2))] * 3}, r"(?s)anchor row 0 is array.* \(ndarray\); .*sha256"),
-        ({"anchor": np.zeros((3, 8, 8, 3), np.uint8)}, r"anchor row 0 .*\(list\); .*sha256"),
-        ({"anchor": ["a", None, "b"]}, r"anchor row 1 is None \(NoneType\); anchor must be text"),
-        (
-            {"anchor": [1, "1", 1]},
-            r"anchor row 0 is 1 \(int\); anchor must be text, or all integers",
-        ),
-        ({"anchor": [0.1, 0.2, 0.3]}, r"anchor row 0 is 0.1 \(float\)"),
-        ({"anchor": [b"a", b"b", b"c"]}, r"anchor row 0 is b'a' \(bytes\)"),
-        ({"action": [("go", 1)] * 3}, r"action row 0 is \('go', 1\) \(tuple\)"),
-        ({"goal": [None, "g"]}, r"goal row 0 is None"),
-        (
-            {"turn_reward": [[1, 2]] * 3, "turn_reward_names": "ab"},
-            "turn_reward_names must be a list of values in order, got 'ab'",
-        ),
-        ({"goal": "ab"}, "goal must be a list of values in order, got 'ab'"),
-        ({"outcome_in_reward": "no"}, "outcome_in_reward must be True, False or None, got 'no'"),
-        ({"group": ["5e3c", "5e3c"]}, r"group row 0 is .*5e3c.*, not .*numbered by np\.unique"),
-        ({"reward": ["a", "b", "c"]}, "reward row 0 is 'a', not a real number; give numbers such"),
-        ({"reward": [0.0, 1.0, "b"]}, "reward row 2 is 'b', not a real number"),
-        ({"reward": [0.0, 1j, 0.0]}, "reward row 1 is 1j, not a real number"),
-        ({"reward": np.array(["1", "2", "3"])}, "reward row 0 is '1', not a real number"),
-        ({"valid": ["yes", "no", "no"]}, "valid row 0 is 'yes', not a bool; give True or False"),
-        (
-            {"turn_reward": [[1], [None], [1]], "turn_reward_names": ("a",)},
-            "turn_reward row 1 is None, not a real number",
-        ),
-        (
-            {"turn_reward": [[1], [2], ["3"]], "turn_reward_names": ("a",)},
-            "turn_reward row 0 is '1', not a real number",
-        ),
-        ({"rewards": [0.0] * 3}, "Turns has no column 'rewards'; did you mean 'reward'"),
-        ({"gold_logprobs": [0.0] * 3}, "no column 'gold_logprobs'; did you mean 'gold_logprob'"),
-        ({"reward": Tensor()}, r"reward is a Tensor that NumPy cannot read .*BFloat16.*float\(\)"),
-        ({"turn_reward": Tensor(), "turn_reward_names": ("a",)}, "turn_reward is a Tensor"),
-        ({"reward": [[1.0], [1.0, 2.0], []]}, "reward is a list that NumPy cannot read"),
-    ],
-)
-def test_columns_of_another_type(change, message):
-    with pytest.raises(TypeError, match=message):
-        Turns(**{**GOOD, **change})
-
-
-def test_real_tensors():
-    torch = pytest.importorskip("torch")
-    turns = Turns(**{**GOOD, "reward": torch.tensor([0.0, 0.5, 0.0])})
-    assert turns.reward.tolist() == [0.0, 0.5, 0.0]
-    for tensor in (torch.zeros(3, dtype=torch.bfloat16), torch.zeros(3, requires_grad=True)):
-        with pytest.raises(TypeError, match=r"reward\.detach\(\)\.float\(\)\.cpu\(\)"):
-            Turns(**{**GOOD, "reward": tensor})
-
-
 def test_integer_keys_become_text():
     turns = Turns(**{**GOOD, "anchor": np.array([3, 30, 3]), "action": [1, 2, 1]})
     assert turns.anchor.tolist() == ["3", "30", "3"]
@@ -197,11 +86,6 @@ def test_whole_numbers_of_any_type_are_groups():
         assert Turns(**{**GOOD, "group": group}).group.tolist() == [1, 0]
 
 
-def test_columns_are_given_by_name():
-    with pytest.raises(TypeError, match=r"given by name, as Turns\(group=.*got \{\}"):
-        Turns({})
-
-
 def test_a_batch_can_be_pickled_and_copied():
     turns = Turns(**GOOD)
     for again in (pickle.loads(pickle.dumps(turns)), copy.deepcopy(turns), replace(turns)):
@@ -242,18 +126,8 @@ def test_from_episodes_with_verifiers():
     assert turns.turn_reward_names == ("a", "b")
     assert turns.turn_reward.tolist() == [[1, 2], [3, 4]]
     episode.turns[1].turn_reward = {"a": 1.0}
-    with pytest.raises(ValueError, match=r"turn_reward row 1 has \['a'\]"):
+    with pytest.raises(ValueError, match=r"turn_reward row 1 is \{'a'"):
         Turns.from_episodes([episode])
-    episode.turns[0].turn_reward = None
-    with pytest.raises(ValueError, match=r"row 1 has \['a'\], the first has \[\]"):
-        Turns.from_episodes([episode])
-
-
-def test_entropy_of_some_turns_only():
-    turn = {"reward": 0.0, "valid": True, "progress": 0.0, "anchor": "s", "action": "go"}
-    some = [SimpleNamespace(**turn, entropy=0.5), SimpleNamespace(**turn, entropy=None)]
-    with pytest.raises(ValueError, match="entropy row 1 is None"):
-        Turns.from_episodes([SimpleNamespace(group=0, outcome=1.0, goal="", turns=some)])
 
 
 @given(batches())
@@ -264,22 +138,6 @@ def test_round_trips_through_parquet(tmp_path_factory, turns):
     again = Turns.from_parquet(path)
     for name in (*GOOD, "entropy", "gold_logprob", "turn_reward"):
         assert getattr(again, name).tolist() == getattr(turns, name).tolist()
-
-
-def test_optional_columns_round_trip(tmp_path):
-    turns = batch(
-        [2, 1],
-        [1.0, 0.0],
-        [0, 0],
-        entropy=[0.1, 0.2, 0.3],
-        turn_reward=[[1.0, 0.0], [0.5, 2.0], [0.0, 0.0]],
-        turn_reward_names=("tool", "answer"),
-    )
-    turns.to_parquet(tmp_path / "t.parquet")
-    again = Turns.from_parquet(tmp_path / "t.parquet")
-    assert again.turn_reward.tolist() == turns.turn_reward.tolist()
-    assert again.turn_reward_names == ("tool", "answer")
-    assert again.entropy.tolist() == [0.1, 0.2, 0.3]
 
 
 def test_empty_batch(tmp_path):

@@ -103,18 +103,6 @@ def test_the_papers_weights():  # Fig. 2 and §3.2: turn rewards up to 0.7, outc
     assert rewards.PAPER_WEIGHTS.keys() == rewards.VERIFIERS.keys()
 
 
-def test_accepted_answers_are_required():
-    with pytest.raises(ValueError, match=r"info\['answers'\], got info with keys goal"):
-        score("exact", ANSWER, info={"goal": "g"})
-
-
-def test_unknown_names():
-    with pytest.raises(ValueError, match="unknown verifier 'xml'; did you mean 'xml_"):
-        rewards.find_verifier("xml")
-
-
 def test_a_share_that_was_rounded():
     assert rewards.score_turn("mine:share", lambda turn: 1 + 1e-9, None) == 1.0
     assert rewards.score_turn("mine:share", lambda turn: -1e-9, None) == 0.0
-    with pytest.raises(ValueError, match=r"must return a number in \[0, 1\], got 1.1"):
-        rewards.score_turn("mine:share", lambda turn: 1.1, None)

@@ -463,6 +463,8 @@ def llama_folder(tmp_path_factory):
 @pytest.fixture(scope="session")
 def corridor():
     """The module beside this file, imported, with its environment registered as Corridor-v0."""
+    if "corridor" in sys.modules:  # for another folder of tests
+        return sys.modules["corridor"]
     path = Path(__file__).with_name("corridor.py")
     spec = importlib.util.spec_from_file_location("corridor", path)
     sys.modules["corridor"] = module = importlib.util.module_from_spec(spec)
@@ -550,7 +552,7 @@ def endpoint(monkeypatch):
         def log_message(self, *_):
             pass
 
-    monkeypatch.setattr("agent_envs.retry.BACKOFF", 0.01)
+    monkeypatch.setattr("agent_envs.web.BACKOFF", 0.01)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.script, server.asked = [], []
     thread = threading.Thread(target=server.serve_forever)

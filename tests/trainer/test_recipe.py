@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.experts import experts_of
-from agent_envs.imports import takes
+from agent_envs.imports import has_option
 from trainer import recipe, recipes
 from trainer.build import make_method
+from trainer.errors import RecipeError
 from trainer.play import environments
 from trainer.play.environments import make_env
-from trainer.recipes import RecipeError
 
 
 def written(tmp_path, text):
@@ -53,7 +53,7 @@ def test_every_option_of_an_environment_is_one_it_has():
         for model in ("", "pocket"):
             env = recipe.load(f"{words} {model}").env
             creator = environments._creator(env.id)
-            assert all(takes(creator, option) for option in env.options), words
+            assert all(has_option(creator, option) for option in env.options), words
 
 
 def test_a_condition_names_another_part():

@@ -19,7 +19,6 @@ from trainer import recipe, recipes
 from trainer.build import derive, evaluate_model
 from trainer.engine.own import OwnEngine
 from trainer.learn.batch import make_rows
-from trainer.learn.update import update_mask
 from trainer.play import records as episodes
 from trainer.play.records import Episode, Step
 from trainer.run import evaluate, metrics
@@ -446,22 +445,6 @@ def test_methods_take_a_step_with_llama(method, corridor, llama_folder, endpoint
 def played(group, outcome, *actions):
     steps = [Step("", a, a, [1], [2], entropies=[0.5, 1.5], valid=a != "no") for a in actions]
     return Episode("t", "g", group, 0, "history", steps, success=outcome > 0, outcome=outcome)
-
-
-def test_dead_groups_are_left_out_without_turn_level_credit():
-    group = [
-        played(0, 1.0, "a"),
-        played(0, 0.0, "a", "b"),
-        played(1, 1.0, "a"),
-        played(1, 1.0, "b"),
-    ]
-    assert update_mask(group, np.zeros(5)) == [True, True, True, False, False]
-
-
-def test_dead_groups_with_turn_level_credit_live():
-    group = [played(0, 1.0, "a", "b"), played(0, 1.0, "a", "b"), played(1, 0.0, "a", "b")]
-    credit = np.array([0.1, 0.2, 0.0, 0.0, -1.0, -1.0])  # the last is a trajectory-level advantage
-    assert update_mask(group, credit) == [True, True, True, True, False, False]
 
 
 def test_concentration_by_hand():

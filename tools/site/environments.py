@@ -12,7 +12,7 @@ import numpy as np
 
 import agent_envs
 from agent_envs.experts import experts_of
-from agent_envs.imports import named
+from agent_envs.imports import load_object
 from tools.site import measured
 from tools.site.html import clipped, code, markdown, plain, table
 
@@ -140,7 +140,7 @@ def pictures(name: str, steps: list[Step], images: Path) -> str:
 
 def page(name: str, images: Path) -> str:
     """The page of an environment in Markdown."""
-    env_class = named(registered()[name], option="the environment")
+    env_class = load_object(registered()[name], option="the environment")
     summary, parts = sections(env_class.__doc__ or "")
     lines = [f"# {name}", "", markdown(summary), ""]
     lines += ["```python", "import gymnasium as gym, agent_envs", ""]
@@ -213,7 +213,7 @@ def write(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     lines = ["# Environments", "", "| id | what it is |", "|---|---|"]
     for name, path in registered().items():
-        env_class = named(path, option="the environment")
+        env_class = load_object(path, option="the environment")
         summary, _ = sections(env_class.__doc__ or "")
         lines.append(f"| [{name}]({name}.md) | {markdown(summary)} |")
         (folder / f"{name}.md").write_text(page(name, folder / "images"), encoding="utf-8")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_envs.alfworld.game import LEVELS, SHORT_NAMES, Game, parse_game, read_game
 from agent_envs.assets import BadAsset, MissingAsset, asset
-from agent_envs.panels import Panel, nearest, source_of
+from agent_envs.panels import Panel, one_of, source_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -58,15 +58,6 @@ class Library:
         """
         return _load_game(self.folder, task_id, _read_stamp(_file_of(self.folder, task_id)))
 
-    def data(self, task_id: str) -> tuple[Any, str]:
-        """The decoded JSON of the game's file, and its name for error messages.
-
-        Raises:
-            MissingAsset: its file is gone.
-            BadAsset: it is not JSON.
-        """
-        return _read_data(self.folder, task_id)
-
 
 def open_library(
     data: str | os.PathLike[str] = "auto",
@@ -84,8 +75,7 @@ def open_library(
         ValueError: an unknown split, type or level, or a split without games of the types.
         MissingAsset: a folder without games.
     """
-    if split not in SPLITS:
-        raise ValueError(f"unknown split {split!r}{nearest(str(split), SPLITS)}; known: {SPLITS}")
+    one_of("split", split, SPLITS)
     kinds = expand_task_types(task_types)
     folder = _find_folder(data)
     if folder is None:
@@ -104,11 +94,7 @@ def expand_task_types(task_types: Iterable[str] | str) -> frozenset[str]:
     known |= {short: [full] for short, full in SHORT_NAMES.items()}
     known |= {level: [SHORT_NAMES[short] for short in of] for level, of in LEVELS.items()}
     for name in named:
-        if name not in known:
-            raise ValueError(
-                f"unknown task type or level {name!r}{nearest(str(name), known)}; "
-                f"known are {', '.join(known)}"
-            )
+        one_of("task type or level", name, tuple(known))
     return frozenset(full for name in named or SHORT_NAMES for full in known[name])
 
 
@@ -145,11 +131,12 @@ def _read_packed(name: str) -> str:
 @lru_cache(maxsize=KEPT_GAMES)
 def _load_game(folder: Path | None, task_id: str, _stamp: tuple[int, ...]) -> Game:
     """The game of a task; `_stamp` invalidates the cache when its file changes."""
-    data, source = _read_data(folder, task_id)
+    data, source = read_data(folder, task_id)
     return parse_game(data, task_id, source)
 
 
-def _read_data(folder: Path | None, task_id: str) -> tuple[Any, str]:
+def read_data(folder: Path | None, task_id: str) -> tuple[Any, str]:
+    """The decoded JSON of a game, and its name for error messages; raises as `read_game`."""
     path = _file_of(folder, task_id)
     if path is not None:
         return read_game(path), str(path)
@@ -179,16 +166,12 @@ def _find_folder(data: str | os.PathLike[str]) -> Path | None:
     folder = Path(data).expanduser().absolute()
     if folder.name == FOLDER:
         folder = folder.parent
-    if not _has_games(folder):
+    if not any(next((folder / FOLDER / s).glob(f"*/*/{FILE}"), None) for s in SPLITS):
         raise MissingAsset(
             f"no games in {folder}: expected {FOLDER}/<split>/<task>/<trial>/{FILE} below it; give "
             'the folder of $ALFWORLD_DATA, run `alfworld-download`, or use "embedded"'
         )
     return folder
-
-
-def _has_games(folder: Path) -> bool:
-    return any(next((folder / FOLDER / split).glob(f"*/*/{FILE}"), None) for split in SPLITS)
 
 
 @lru_cache(maxsize=16)

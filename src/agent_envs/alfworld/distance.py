@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from agent_envs.alfworld.world import World
 
+_FORMS = {"go": "go to {1}", "open": "open {1}", "take": "take {} from {}", "use": "use {}"}
+
 
 class Station(NamedTuple):
     """An action at a receptacle, whose door must be open if `door`; verb "" only goes there."""
@@ -170,17 +172,5 @@ class _Search:
 
 def _write_command(world: World, verb: str, thing: int, receptacle: int) -> str:
     """The command for a verb, an object and a receptacle."""
-    name, place = world.game.objects[thing], world.game.receptacles[receptacle]
-    match verb:
-        case "go":
-            return f"go to {place}"
-        case "open":
-            return f"open {place}"
-        case "take":
-            return f"take {name} from {place}"
-        case "move":
-            return MOVE[world.dialect][0].format(name, place)
-        case "use":
-            return f"use {name}"
-        case _:
-            return f"{verb} {name} with {place}"
+    form = MOVE[world.dialect][0] if verb == "move" else _FORMS.get(verb, f"{verb} {{}} with {{}}")
+    return form.format(world.game.objects[thing], world.game.receptacles[receptacle])

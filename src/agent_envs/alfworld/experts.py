@@ -12,9 +12,9 @@ place. The Explorer's search and the generator of the embedded games use them.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cache
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.alfworld.distance import plan
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 OPENABLE = frozenset({"Cabinet", "Drawer", "Fridge", "Microwave", "Safe"})
 """Receptacle types that have a door; all doors are closed at the start of a game."""
 
-TOOLS = MappingProxyType({"clean": "SinkBasin", "heat": "Microwave", "cool": "Fridge"})
+TOOLS = {"clean": "SinkBasin", "heat": "Microwave", "cool": "Fridge"}
 """The receptacle type that gives a property."""
 
 CHANCE = 0.05
@@ -119,10 +119,7 @@ class Searcher:
         self.task = read_task(opening)
         room, _, _ = opening.partition("Your task is to:")
         self.memory = Memory(read_names(room))
-        self._places_of_kind = {
-            kind: sum(kind_of(place) == kind for place in self.memory.places)
-            for kind in {kind_of(place) for place in self.memory.places}
-        }
+        self._places_of_kind = Counter(map(kind_of, self.memory.places))
         self._preference = dict.fromkeys(self.memory.places, 1.0)
         if rng is not None:
             noise = rng.lognormal(sigma=0.3, size=len(self.memory.places))
@@ -184,9 +181,8 @@ class Searcher:
                 memory.view(" ".join(words), "")
 
     def _is_useful(self, thing: str) -> bool:
-        return (
-            kind_of(thing) == self.task.thing and (thing, self.task.verb) not in self.memory.unfit
-        )
+        fits = (thing, self.task.verb) not in self.memory.unfit
+        return fits and kind_of(thing) == self.task.thing
 
     def _light_thing(self) -> str:
         """Go to a lamp with the object in hand and switch the lamp on."""
@@ -441,26 +437,18 @@ class ThingType:
 
 
 @cache
-def read_things() -> Mapping[str, ThingType]:
+def read_things() -> dict[str, ThingType]:
     """All types of things by name, in alphabetical order, from `things.toml`."""
-    return MappingProxyType(
-        {
-            name: ThingType(
-                name,
-                frozenset(entry.get("abilities", ())),
-                MappingProxyType({place: float(n) for place, n in entry["places"].items()}),
-            )
-            for name, entry in table("alfworld/things.toml").items()
-        }
-    )
+    return {
+        name: ThingType(name, frozenset(entry.get("abilities", ())), entry["places"])
+        for name, entry in table("alfworld/things.toml").items()
+    }
 
 
 @cache
-def read_habits() -> Mapping[str, Mapping[str, float]]:
-    """ThingType type -> receptacle type -> weight, lower-cased as in the game's text."""
-    return MappingProxyType(
-        {
-            name.lower(): {place.lower(): weight for place, weight in thing.places.items()}
-            for name, thing in read_things().items()
-        }
-    )
+def read_habits() -> dict[str, dict[str, float]]:
+    """Type of thing -> receptacle type -> weight, lower-cased as in the game's text."""
+    return {
+        name.lower(): {place.lower(): weight for place, weight in thing.places.items()}
+        for name, thing in read_things().items()
+    }

@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from agent_envs.alfworld.data import fill_task_sentence
+from agent_envs.alfworld.data import fill_task_sentence, read_data
 from agent_envs.alfworld.game import PROPERTIES
 from agent_envs.alfworld.world import NOTHING, World
 
@@ -43,7 +43,7 @@ def load_genuine_engine() -> Callable[[Library, str, str], GenuineWorld]:
 
 def _start_game(library: Library, task_id: str, _dialect: str) -> GenuineWorld:
     game = library.load(task_id)
-    data, _ = library.data(task_id)
+    data, _ = read_data(library.folder, task_id)
     if library.folder is None:  # the embedded games have our own grammar of the same rules
         data = {**data, **fill_task_sentence(_read_own_logic(), data["task"], place=SENTENCE)}
     return GenuineWorld(game, data)

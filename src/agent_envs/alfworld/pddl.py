@@ -64,20 +64,15 @@ class Problem:
     def __init__(self, text: str, source: str) -> None:
         self.source = source
         self.text = text.lower()
-        self._code = self.text
-        if ";" in text:
-            self._code = _COMMENT.sub(lambda comment: " " * len(comment[0]), self.text)
+        self._code = _COMMENT.sub(lambda comment: " " * len(comment[0]), self.text)
         self._sections = self._split_sections(self._parse_lists())
         self.symbols = self._read_symbols(self._sections["objects"])
         self.facts = self._read_facts(self._sections["init"])
         self.goal = self._read_goal(self._sections["goal"])
 
-    def build_error(self, section: str, message: str) -> BadAsset:
-        """The error about a section."""
-        return self._locate_error(self._sections[section], message)
-
-    def _locate_error(self, place: Node | int, message: str) -> BadAsset:
-        """The error with the line and column of a list, or of a match by its number."""
+    def build_error(self, place: Node | int | str, message: str) -> BadAsset:
+        """The error with line and column of a list, a match by its number, or a section."""
+        place = self._sections[place] if isinstance(place, str) else place
         number = place if isinstance(place, int) else place[0]
         starts = (match.start() for match in _LIST.finditer(self._code))
         offset = next((at for count, at in enumerate(starts) if count == number), len(self.text))
@@ -98,32 +93,30 @@ class Problem:
                 current = inner
             elif token == _CLOSE:
                 if not stack:
-                    raise self._locate_error(number, "a ')' that closes nothing")
+                    raise self.build_error(number, "a ')' that closes nothing")
                 current = stack.pop()
             elif token:
                 current += token.split()
             else:
                 current.append([number, *words.split()])
         if stack:
-            raise self._locate_error(current, "this '(' is never closed; the text may be truncated")
+            raise self.build_error(current, "this '(' is never closed; the text may be truncated")
         match top[1:]:
             case [[_, "define", *_]]:
                 return list(top[1])
-        raise self._locate_error(0, "expected one '(define (problem ...) ...)'")
+        raise self.build_error(0, "expected one '(define (problem ...) ...)'")
 
     def _split_sections(self, define: Node) -> dict[str, Node]:
         sections: dict[str, Node] = {}
         for part in define[2:]:
-            match part:
-                case [_, str(name), *_]:
-                    sections[name.removeprefix(":")] = part
-                case _:
-                    raise self._locate_error(
-                        define, f"expected a list '(:section ...)', got {part!r:.60}"
-                    )
+            if isinstance(part, str) or not isinstance(next(iter(part[1:]), 0), str):
+                raise self.build_error(
+                    define, f"expected a list '(:section ...)', got {part!r:.60}"
+                )
+            sections[part[1].removeprefix(":")] = part
         for name in ("problem", "objects", "init", "goal"):
             if name not in sections:
-                raise self._locate_error(define, f"the problem has no section {name!r}")
+                raise self.build_error(define, f"the problem has no section {name!r}")
         return sections
 
     def _read_symbols(self, section: Node) -> dict[str, str]:
@@ -132,19 +125,19 @@ class Problem:
         words = iter(section[2:])
         for word in words:
             if not isinstance(word, str):
-                raise self._locate_error(word, "a list among the objects")
+                raise self.build_error(word, "a list among the objects")
             if word != "-":
                 pending.append(word)
                 continue
             kind = next(words, None)
             if kind not in CLASSES:
-                raise self._locate_error(
+                raise self.build_error(
                     section, f"{pending} are of type {kind!r}; known are {CLASSES}"
                 )
             symbols.update(dict.fromkeys(pending, kind))
             pending = []
         if pending:
-            raise self._locate_error(section, f"{pending} have no type")
+            raise self.build_error(section, f"{pending} have no type")
         return symbols
 
     def _read_facts(self, section: Node) -> dict[str, list[Atom]]:
@@ -161,13 +154,13 @@ class Problem:
     def _explain_misfit(self, fact: Node | str, section: Node) -> BadAsset:
         """The error about an invalid fact."""
         if isinstance(fact, str) or len(fact) == 1 or isinstance(fact[1], list):
-            return self._locate_error(section, f"expected facts, got {fact!r:.60}")
+            return self.build_error(section, f"expected facts, got {fact!r:.60}")
         name, words = fact[1], fact[2:]
         if name not in SIGNATURES:
             known = ", ".join(SIGNATURES)
-            return self._locate_error(fact, f"unknown predicate {name!r:.60}; known are {known}")
+            return self.build_error(fact, f"unknown predicate {name!r:.60}; known are {known}")
         kinds = ", ".join(SIGNATURES[name])
-        return self._locate_error(
+        return self.build_error(
             fact, f"{name} takes declared names of ({kinds}), got {words!r:.160}"
         )
 
@@ -175,7 +168,7 @@ class Problem:
         match section[2:]:
             case [[_, *_] as formula]:
                 return self._flatten_formula(formula, {})
-        raise self._locate_error(section, "a goal is one formula")
+        raise self.build_error(section, "a goal is one formula")
 
     def _flatten_formula(self, formula: Node, variables: dict[str, str]) -> list[Atom]:
         """The atoms of nested `exists` and `and`; a variable is named after its quantifier."""
@@ -192,6 +185,6 @@ class Problem:
                 if name not in SIGNATURES or len(words) != len(SIGNATURES[name]):
                     raise self._explain_misfit(formula, formula)
                 return [(name, *(variables.get(word, word) for word in words))]
-        raise self._locate_error(
+        raise self.build_error(
             formula, f"not a formula that ALFWorld's goals use: {formula[1:]!r:.80}"
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_envs.template import Template
+from agent_envs.prompt import Template
 
 _ASK = """
 

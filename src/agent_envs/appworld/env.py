@@ -12,7 +12,6 @@ from agent_envs.appworld.mini import MiniWorld
 from agent_envs.appworld.people import TRAIN_SEEDS
 from agent_envs.appworld.prompt import TEMPLATE
 from agent_envs.appworld.remote import HttpWorld
-from agent_envs.appworld.sandbox import SANDBOXES
 from agent_envs.contract import AgentEnv, Turn
 from agent_envs.panels import Panel, one_of, source_of
 from agent_envs.spaces import OBSERVATION_LENGTH
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
 
     from agent_envs.appworld.session import Verdict
 
-BACKENDS = ("mini", "http")
-REWARDS = ("success", "fraction", "penalty")
-PROGRESS = ("tests", "none")
 PENALTY = 0.1
 OPENING = """\
 You act for {who}. It is {now}. The request:
@@ -171,10 +167,10 @@ class AppWorld(AgentEnv):
         max_turns: int = 35,
         render_mode: str | None = None,
     ) -> None:
-        one_of("backend", backend, BACKENDS)
-        one_of("reward", reward, REWARDS)
-        one_of("progress", progress, PROGRESS)
-        one_of("sandbox", sandbox, SANDBOXES)
+        one_of("backend", backend, ("mini", "http"))
+        one_of("reward", reward, ("success", "fraction", "penalty"))
+        one_of("progress", progress, ("tests", "none"))
+        one_of("sandbox", sandbox, ("strict", "best-effort"))
         if timeout <= 0:
             raise ValueError(f"timeout, in seconds, must be above 0, got {timeout}")
         if backend == "http" and train_seeds != TRAIN_SEEDS:
@@ -184,12 +180,7 @@ class AppWorld(AgentEnv):
         self.world: MiniWorld | HttpWorld
         if backend == "mini":
             source = "embedded"
-            self.world = MiniWorld(
-                timeout=timeout,
-                sandbox=sandbox,
-                train_seeds=train_seeds,
-                max_executions=max_turns,  # not fewer: the turns left are not state
-            )
+            self.world = MiniWorld(timeout=timeout, sandbox=sandbox, train_seeds=train_seeds)
         else:
             self.world = remote = HttpWorld(server, data=data, timeout=timeout)
             source = source_of("appworld", remote.root)

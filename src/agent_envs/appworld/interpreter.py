@@ -263,9 +263,8 @@ class Process:
             answer = self._receive_answer(bytes(TOKEN), time.monotonic() + _STARTING)
         except (EndedError, TimeoutError) as error:
             self.end()
-            raise SandboxError(
-                f"an interpreter ended as it started, before any code ran ({error})"
-            ) from error
+            when = "as it started, before any code ran"
+            raise SandboxError(f"an interpreter ended {when} ({error})") from error
         if "refused" in answer:
             self.end()
             raise SandboxError(

@@ -15,8 +15,6 @@ from agent_envs.appworld.session import Opened, Session, Verdict
 if TYPE_CHECKING:
     from agent_envs.appworld.session import Effect
 
-MAXIMUM = "Execution failed. Traceback:\nException: Maximum number of executions ({}) reached."
-
 
 class MiniWorld:
     """The small world of this package, one task at a time.
@@ -25,7 +23,6 @@ class MiniWorld:
 
     Args:
         timeout: Time limit of one execution in seconds.
-        max_executions: Most executions of a task.
         sandbox: "strict" or "best-effort", see `sandbox.warden`.
         train_seeds: Number of tasks of each family in the split "train".
     """
@@ -37,14 +34,11 @@ class MiniWorld:
         self,
         *,
         timeout: float = 30.0,
-        max_executions: int = 1000,
         sandbox: str = "strict",
         train_seeds: int = TRAIN_SEEDS,
     ) -> None:
-        self.timeout, self.max_executions, self.sandbox = timeout, max_executions, sandbox
-        self.train_seeds = train_seeds
+        self.timeout, self.sandbox, self.train_seeds = timeout, sandbox, train_seeds
         self.task_id = ""
-        self._executed = 0
         self._harmed = 0
         self._lost: list[Effect] = []
 
@@ -56,7 +50,7 @@ class MiniWorld:
         """Start a task; its interpreter starts with the first execution."""
         self.close()
         task = tasks.make_task(task_id)
-        self.task_id, self._executed, self._harmed, self._lost = task_id, 0, 0, []
+        self.task_id, self._harmed, self._lost = task_id, 0, []
         self._session = Session(task.household, task.instruction, APPS, list_effects(task.plan))
         self._interpreter = Interpreter(
             task.household.now,
@@ -74,9 +68,6 @@ class MiniWorld:
         """
         self._session.begin()
         self._harmed, self._lost = len(self._session.ledger.unasked), self._session.lost
-        if self._executed >= self.max_executions:
-            return MAXIMUM.format(self.max_executions)
-        self._executed += 1
         return self._interpreter.execute(code, self._session.call)
 
     def is_completed(self) -> bool:

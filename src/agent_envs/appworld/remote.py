@@ -268,16 +268,20 @@ class ExternalServer:
 
 
 class OwnServer:
-    """Our own server process, started when its address is first used.
+    """Our own server process, started when its address is first used; it and its log end with ours.
 
     Args:
         command: The command with {port} that starts it; it must listen on 127.0.0.1.
         root: The folder with the benchmark's data, its $APPWORLD_ROOT.
     """
 
+    port: int
+    log: Path
+
     def __init__(self, command: str, root: Path) -> None:
         self.command, self.root, self.number = command, root, 1
-        self._process: _Process | None = None
+        self.process: subprocess.Popen[bytes] | None = None
+        self._owner = 0
 
     @property
     def url(self) -> str:
@@ -286,10 +290,41 @@ class OwnServer:
         Raises:
             BackendError: It ends, or does not listen in time; the message has its last lines.
         """
-        if self._process is None or self._process.owner != os.getpid():
-            self._process = _Process(self.command, self.root)
-            self._process.wait()
-        return f"http://127.0.0.1:{self._process.port}"
+        if self.process is None or self._owner != os.getpid():
+            self._start()
+        return f"http://127.0.0.1:{self.port}"
+
+    def _start(self) -> None:
+        program, *arguments = shlex.split(self.command)
+        if shutil.which(program) is None:
+            raise BackendError(f"`{self.command}` cannot be run: there is no program {program}")
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        handle, name = tempfile.mkstemp(prefix="appworld-server-", suffix=".log")
+        self.log, self._owner = Path(name), os.getpid()
+        with os.fdopen(handle, "wb") as log:
+            self.process = process = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", _KEEPER, program]
+                + [given.replace("{port}", str(self.port)) for given in arguments],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env={**os.environ, "APPWORLD_ROOT": str(self.root)},
+            )
+        self._end = weakref.finalize(self, _end_process, self._owner, process, self.log)
+        until = time.monotonic() + STARTING
+        while time.monotonic() < until and process.poll() is None:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+            except OSError:
+                time.sleep(0.05)
+            else:
+                return
+        status, last = process.poll(), self.read_log()
+        self.close()
+        what = f"did not listen within {STARTING:g} s" if status is None else f"ended ({status})"
+        raise BackendError(f"a server of AppWorld {what}; {last}")
 
     def renew(self) -> None:
         """End the process; the next use of the address starts another."""
@@ -298,67 +333,20 @@ class OwnServer:
 
     def read_log(self) -> str:
         """The last lines of the process."""
-        return (
-            f"its last output: {self._process.read_log()}" if self._process else "it is not running"
-        )
+        if self.process is None:
+            return "it is not running"
+        last = self.log.read_text(errors="replace")[-_LAST:].strip()
+        return f"its last output: {last or 'nothing'}"
 
     def close(self) -> None:
         """End the process."""
-        if self._process is not None:
-            self._process.end()
-            self._process = None
+        if self.process is not None:
+            self._end()
+            self.process = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_process": None, "number": self.number + 1}
-
-
-class _Process:
-    """A process and its log; both end with this object, and the process also with ours."""
-
-    def __init__(self, command: str, root: Path) -> None:
-        program, *arguments = shlex.split(command)
-        if shutil.which(program) is None:
-            raise BackendError(f"`{command}` cannot be run: there is no program {program}")
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port: int = free.getsockname()[1]
-        self.owner = os.getpid()
-        handle, name = tempfile.mkstemp(prefix="appworld-server-", suffix=".log")
-        self._log = Path(name)
-        try:
-            self.process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _KEEPER, program]
-                + [given.replace("{port}", str(self.port)) for given in arguments],
-                stdin=subprocess.PIPE,
-                stdout=handle,
-                stderr=handle,
-                start_new_session=True,
-                env={**os.environ, "APPWORLD_ROOT": str(root)},
-            )
-        except OSError as error:
-            self._log.unlink()
-            raise BackendError(f"no process for `{command}`: {error}") from error
-        finally:
-            os.close(handle)
-        self.end = weakref.finalize(self, _end_process, self.owner, self.process, self._log)
-
-    def wait(self) -> None:
-        """Wait until it listens."""
-        until = time.monotonic() + STARTING
-        while time.monotonic() < until and self.process.poll() is None:
-            try:
-                socket.create_connection(("127.0.0.1", self.port), 1).close()
-            except OSError:
-                time.sleep(0.05)
-            else:
-                return
-        status, said = self.process.poll(), self.read_log()
-        self.end()
-        what = f"did not listen within {STARTING:g} s" if status is None else f"ended ({status})"
-        raise BackendError(f"a server of AppWorld {what}; its last output: {said}")
-
-    def read_log(self) -> str:
-        """The end of its log."""
-        return self._log.read_text(errors="replace")[-_LAST:].strip() or "nothing"
+        own = {"command": self.command, "root": self.root, "number": self.number + 1}
+        return {**own, "process": None, "_owner": 0}
 
 
 def _end_process(owner: int, process: subprocess.Popen[bytes], log: Path) -> None:

@@ -27,23 +27,21 @@ from agent_envs.appworld.guest.ends import End
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SANDBOXES = ("strict", "best-effort")
 _STARTING = 60.0  # seconds that a warden may take to start
-_PACKAGES = ("agent_envs", "agent_envs.appworld")
 # The warden only gets the paths of these packages: importing them would load NumPy and more.
 _BOOT = """
 import gc, sys
 gc.disable()  # while modules are imported
 module = type(sys)
 root, control, jail = sys.argv[1:]
-for name in {packages}:
+for name in ("agent_envs", "agent_envs.appworld"):
     sys.modules[name] = module(name)
     sys.modules[name].__path__ = [root + "/" + name.replace(".", "/")]
 from agent_envs.appworld.guest import places
 places.shorten()
 from agent_envs.appworld.guest import warden
 warden.main(int(control), jail)
-""".replace("{packages}", repr(_PACKAGES))
+"""
 
 
 _REMEDIES = {
@@ -61,11 +59,9 @@ class SandboxError(RuntimeError):
 
 def _make_refusal(what: str, number: int) -> SandboxError:
     """The machine refused something, with an error number."""
-    name, remedy = errno.errorcode.get(number, str(number)), _REMEDIES.get(number, "")
-    refusal = f"this machine refused {what}: {os.strerror(number)} ({name})"
-    return SandboxError(
-        f"{refusal}; {remedy}, or run fewer environments at once" if remedy else refusal
-    )
+    name, remedy = errno.errorcode.get(number, str(number)), _REMEDIES.get(number)
+    advice = f"; {remedy}, or run fewer environments at once" if remedy else ""
+    return SandboxError(f"this machine refused {what}: {os.strerror(number)} ({name}){advice}")
 
 
 class Warden:
@@ -84,9 +80,8 @@ class Warden:
         try:
             answer = self._start_process()
         except TimeoutError as error:
-            raise SandboxError(
-                f"the sandbox's warden did not start within {_STARTING:g} seconds"
-            ) from error
+            late = f"did not start within {_STARTING:g} seconds"
+            raise SandboxError(f"the sandbox's warden {late}") from error
         except OSError as error:
             raise _make_refusal(
                 "what the sandbox's warden needs to start", error.errno or 0

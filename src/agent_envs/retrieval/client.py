@@ -13,9 +13,16 @@ from urllib.parse import urlsplit
 
 from agent_envs.assets import require
 from agent_envs.panels import one_of
-from agent_envs.retrieval.passages import Passage, check_search, passage_of
-from agent_envs.retry import pause, retry_after, tries
-from agent_envs.web import BadAnswerError, NoAnswerError, ServerError, process
+from agent_envs.retrieval.passages import Passage, check_search, parse_passage
+from agent_envs.web import (
+    BadAnswerError,
+    NoAnswerError,
+    ServerError,
+    count_tries,
+    pause,
+    process,
+    read_retry_after,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -140,9 +147,8 @@ class Http:
                 break
             if (tried > self.retries and waited >= self.outage) or not reply.is_passing:
                 lasted = f" and {waited:.0f} s of waiting" if waited else ""
-                raise RetrievalError(
-                    f"{self.url} gave no passages in {tries(tried)}{lasted}: {reply}", reply.status
-                )
+                reason = f"no passages in {count_tries(tried)}{lasted}: {reply}"
+                raise RetrievalError(f"{self.url} gave {reason}", reply.status)
             if tried == self.retries + 1:
                 _log.warning("%s: %s; waiting up to %g s", self.url, reply, self.outage)
             waited += pause(tried, reply.wait)
@@ -157,7 +163,7 @@ class Http:
             return _Reply(0, str(error).encode())
         except BadAnswerError as error:
             raise RetrievalError(f"{self.url} gave no passages: {error}") from error
-        return _Reply(reply.status, reply.data, retry_after(reply.headers.get("retry-after")))
+        return _Reply(reply.status, reply.data, read_retry_after(reply.headers.get("retry-after")))
 
 
 def read_passage(item: Any) -> Passage:
@@ -171,7 +177,7 @@ def read_passage(item: Any) -> Passage:
     document, score = fields.get("document", item), fields.get("score", 0.0)
     if isinstance(score, bool) or not isinstance(score, (int, float)):
         raise TypeError(f"a score must be a number, got {score!r:.60}")
-    return passage_of(document)._replace(score=float(score))
+    return parse_passage(document)._replace(score=float(score))
 
 
 def _read_lists(answer: Any, queries: int) -> list[list[Any]]:

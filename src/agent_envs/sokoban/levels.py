@@ -61,11 +61,8 @@ def open_levels(path: str | os.PathLike[str], split: str = "all") -> Levels:
     one_of("split", split, ("all", *SHARES))
     path = Path(path).expanduser().absolute()
     suffixes = (*FORMATS, *(f"{suffix}.gz" for suffix in FORMATS))
-    files = (
-        [path]
-        if path.is_file()
-        else sorted(f for f in path.rglob("*") if f.name.endswith(suffixes))
-    )
+    found = (file for file in path.rglob("*") if file.name.endswith(suffixes))
+    files = [path] if path.is_file() else sorted(found)
     if not files:
         raise MissingAsset(
             f"no levels at {path}: name a file of levels, or a folder with *{', *'.join(suffixes)}"
@@ -138,7 +135,16 @@ def parse_level(rows: list[str], source: str) -> Room:
         raise BadAsset(
             f"{source}: unknown symbol {min(unknown)!r}, known are # @ $ . * + and blank"
         )
-    players, boxes, targets = _find_pieces(board, source)
+    players, boxes, targets = (_find_symbols(board, of) for of in (PLAYERS, BOXES, TARGETS))
+    if players.bit_count() != 1:
+        raise BadAsset(f"{source}: {players.bit_count()} players (@ or +), there must be one")
+    if not boxes or boxes.bit_count() != targets.bit_count():
+        raise BadAsset(
+            f"{source}: {boxes.bit_count()} boxes ($ or *) and {targets.bit_count()} targets "
+            "(. or * or +), there must be equally many, and at least one"
+        )
+    if boxes == targets:
+        raise BadAsset(f"{source}: all boxes are on targets already, nothing is left to do")
     free = ~_find_symbols(board, WALLS) & (1 << len(board)) - 1
     floor = sum(iter_waves(players, free, width))
     for row, column in (divmod(cell, width) for cell in iter_cells(floor)):
@@ -152,21 +158,6 @@ def parse_level(rows: list[str], source: str) -> Room:
             f"column {column + 1}"
         )
     return Room(height, width, floor, targets, boxes, players.bit_length() - 1)
-
-
-def _find_pieces(board: str, source: str) -> tuple[int, int, int]:
-    """The cells of the player, the boxes and the targets."""
-    players, boxes, targets = (_find_symbols(board, of) for of in (PLAYERS, BOXES, TARGETS))
-    if players.bit_count() != 1:
-        raise BadAsset(f"{source}: {players.bit_count()} players (@ or +), there must be one")
-    if not boxes or boxes.bit_count() != targets.bit_count():
-        raise BadAsset(
-            f"{source}: {boxes.bit_count()} boxes ($ or *) and {targets.bit_count()} targets "
-            "(. or * or +), there must be equally many, and at least one"
-        )
-    if boxes == targets:
-        raise BadAsset(f"{source}: all boxes are on targets already, nothing is left to do")
-    return players, boxes, targets
 
 
 def _find_symbols(board: str, symbols: str) -> int:

@@ -284,11 +284,9 @@ class Distances:
 
     def _list_walks(self) -> list[tuple[list[int], list[int]]]:
         """For each direction, the rows of the cells after a step, and of those before it."""
-        walks = []
+        walks, rows = [], self._row
         for step in self.room.steps:
-            pairs = [
-                (row, self._row[c - step]) for c, row in self._row.items() if c - step in self._row
-            ]
+            pairs = [(row, rows[c - step]) for c, row in rows.items() if c - step in rows]
             walks.append(([there for there, _ in pairs], [here for _, here in pairs]))
         return walks
 

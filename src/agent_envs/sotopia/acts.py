@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agent_envs.answer_json import RepeatedKeyError, unique
+from agent_envs.endpoint import RepeatedKeyError, refuse_repetition
 
 if TYPE_CHECKING:
     from agent_envs.sotopia.scene import Deal, Game
@@ -36,7 +36,7 @@ class Act(NamedTuple):
     worded: bool = False
 
     @property
-    def structured(self) -> bool:
+    def has_fields(self) -> bool:
         """Whether fields say what the act offers or accepts, so that its words are not read."""
         return self.offer is not None or self.accept is not None
 
@@ -53,14 +53,14 @@ class Act(NamedTuple):
         return f"{name} {LEFT if self.kind == 'leave' else NOTHING}"
 
     def _render_fields(self, terms: str) -> str:
-        if self.worded or not self.structured:
+        if self.worded or not self.has_fields:
             return ""
         if self.offer is not None:
             return f" [offers: {terms}]"
         return " [accepts the offer]" if self.accept else " [does not accept]"
 
     def to_json(self, game: Game | None = None, side: int = 0) -> str:
-        """The act as JSON for `read`; an offer needs the game and the side that makes it."""
+        """The act as JSON for `parse_act`; an offer needs the game and the side that makes it."""
         fields: dict[str, Any] = {"action_type": self.kind, "argument": self.argument}
         if self.offer is not None:
             assert game is not None  # noqa: S101  only games have offers
@@ -135,7 +135,7 @@ def _add_fields(act: Act, fields: dict[str, Any], game: Game | None, side: int) 
 
 def _parse_json(text: str, game: Game | None, side: int) -> Act:
     try:
-        fields = json.loads(text, object_pairs_hook=unique)
+        fields = json.loads(text, object_pairs_hook=refuse_repetition)
     except RepeatedKeyError as error:
         raise ValueError(f"In this JSON {error}: {text[:60]!r}. {HOW}") from None
     except (ValueError, RecursionError):

@@ -5,10 +5,17 @@ print(audit(gym.make("my_package:MyWorld-v0")))
 """
 
 from agent_envs_lab.audits.anchors import AnchorAudit, audit_anchors
-from agent_envs_lab.audits.checkers import Case, CheckerAudit, audit_checker
 from agent_envs_lab.audits.contract import check_contract
 from agent_envs_lab.audits.every import Audit, audit
-from agent_envs_lab.audits.rewards import RewardAudit, Share, audit_rewards, follow_script
+from agent_envs_lab.audits.rewards import (
+    Case,
+    CheckerAudit,
+    RewardAudit,
+    Share,
+    audit_checker,
+    audit_rewards,
+    follow_script,
+)
 
 __all__ = [
     "AnchorAudit",

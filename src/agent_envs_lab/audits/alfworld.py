@@ -68,7 +68,7 @@ def _undone(command: str) -> str:
     return ""
 
 
-def _listed(place: int) -> Callable[[np.random.Generator], Actor]:
+def _take_listed(place: int) -> Callable[[np.random.Generator], Actor]:
     """Always the first or the last admissible action."""
     return lambda _: lambda _observation, info: str(info["admissible_actions"][place])
 
@@ -94,8 +94,8 @@ def _hoarder(rng: np.random.Generator) -> Actor:
 
 NON_SOLVERS: dict[str, Callable[[np.random.Generator], Actor]] = {
     "looks": follow_script(["look"]),
-    "first listed": _listed(0),
-    "last listed": _listed(-1),
+    "first listed": _take_listed(0),
+    "last listed": _take_listed(-1),
     "copies the task": _copier,
     "hoards": _hoarder,
 }

@@ -31,14 +31,14 @@ def actions(_: Env, rng: np.random.Generator) -> Actor:
     return act
 
 
-def _listed(place: int) -> Callable[[np.random.Generator], Actor]:
+def _take_listed(place: int) -> Callable[[np.random.Generator], Actor]:
     """A player that takes the action at this place of the list."""
     return lambda _: lambda _, info: info["admissible_actions"][place]
 
 
 NON_SOLVERS: dict[str, Callable[[np.random.Generator], Actor]] = {
-    "takes the first door": _listed(0),
-    "takes the last action": _listed(-1),
+    "takes the first door": _take_listed(0),
+    "takes the last action": _take_listed(-1),
     "says red": follow_script(["red"]),
     "leaves": follow_script([LEAVE]),
 }

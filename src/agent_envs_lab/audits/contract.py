@@ -6,6 +6,7 @@ are shortened to few steps.
 
 from __future__ import annotations
 
+import os
 import warnings
 from functools import partial
 from itertools import chain
@@ -15,10 +16,12 @@ import gymnasium as gym
 import numpy as np
 
 from agent_envs.contract import ContractError
+from agent_envs.experts import experts_of
 from agent_envs.testing.contract import (
     SEED,
     TASKS,
     choose_listed,
+    follow_expert,
     require,
     try_docstring,
     try_gymnasium,
@@ -33,6 +36,7 @@ from agent_envs.testing.episodes import (
     Record,
     Start,
     Violation,
+    has_exception,
     limit_of,
     list_inputs,
     panel_of,
@@ -40,11 +44,9 @@ from agent_envs.testing.episodes import (
     wander,
     write_input,
 )
-from agent_envs.testing.rules import has_exception
 from agent_envs_lab.audits import comparisons
 from agent_envs_lab.audits.anchors import audit_anchors
 from agent_envs_lab.audits.episodes import COPIED, Extra, Other, draw_starts
-from agent_envs_lab.audits.solutions import Way, find_solutions, solve_tasks
 from agent_envs_lab.audits.violations import (
     Shown,
     explain,
@@ -57,7 +59,7 @@ from agent_envs_lab.audits.violations import (
 from agent_envs_lab.audits.watch import DeepWatch, Possible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from agent_envs.experts import Expert
     from agent_envs.testing.episodes import Actions, Actor, Env
@@ -75,6 +77,8 @@ SLOW = 100
 """Turns of the small audit for each task whose late states are checked."""
 CUTS = 5
 """Resets in the middle of episodes, after 0 to so many turns less one."""
+Way = tuple[Start, list[Any]]
+"""The steps of an episode that reaches late states."""
 PLACES = 4
 """Turns of a way at which copies are made and nonsense is tried."""
 
@@ -113,10 +117,9 @@ def check_contract(
 
     Raises:
         ContractError: the first violation, with the shortest steps found that show it.
-        RuntimeError: it is called in a process that it started, while the module of `env` is
-            imported there.
     """
-    comparisons.refuse_nested()
+    if os.environ.get(comparisons.CHILD):  # a module checks itself, and is imported there
+        return
     make = make_fresh(env)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -171,7 +174,7 @@ def _check(
     try_order(env, (Start(SEED), *first))
     try_odd_actions(env)
     solved = find_solutions(env) if oracle is None else solve_tasks(env, oracle)
-    guided = partial(_guided, solved, actions)
+    guided = partial(_follow_partly, solved, actions)
     late = min(TASKS, max(1, turns // SLOW))
     _check_again(env, guided, late)
     _check_invalid_turns(env, guided)
@@ -265,13 +268,13 @@ def _check_wide(env: Env, ways: Sequence[Way], actions: Actions, turns: int) -> 
         start, way = begun[place]
         start = start._replace(seed=start.seed + (0 if way else again * WIDE))
         led = way[: int(rng.integers(len(way) + 1))]
-        actor = partial(_untried, env, tried, actions, led, rng)
+        actor = partial(_explore, env, tried, actions, led, rng)
         played += len(list(DeepWatch(env, start, possible).play(actor))) - 1
         if played >= turns:
             return
 
 
-def _untried(
+def _explore(
     env: Env,
     tried: dict[tuple[str, str], set[Any]],
     actions: Actions,
@@ -301,7 +304,7 @@ def _places(actions: Sequence[Any]) -> list[int]:
     return sorted({last - (last * n) // PLACES for n in range(PLACES)})
 
 
-def _guided(
+def _follow_partly(
     solved: Mapping[str, Way], actions: Actions, env: Env, rng: np.random.Generator
 ) -> Actor:
     """An actor that wanders, in some episodes after following a solution to later states."""
@@ -410,3 +413,54 @@ def _check_elsewhere(env: Env, make: Fresh, ways: Sequence[Way]) -> None:
             except Violation as found:  # explained while the process is still running
                 told = explain(make, found)
                 raise Violation(told.wrong, told.steps) from None
+
+
+def find_solutions(env: Env) -> dict[str, Way]:
+    """The solutions of the environment's own `Oracle`, or else `Explorer`; {} if neither can."""
+    for made in reversed(experts_of(type(env.unwrapped)).values()):
+        if _can_play(env, made):
+            played = list(_follow(env, made))
+            if all(info["success"] for start, info, _ in played if start in _first_starts(env)):
+                return {info["task_id"]: (start, actions) for start, info, actions in played}
+    return {}
+
+
+def _can_play(env: Env, made: Callable[[Env], Expert]) -> bool:
+    """Whether an expert can play the environment with its options."""
+    (start, *_) = _first_starts(env)
+    env.reset(seed=start.seed, options=start.options)
+    try:
+        made(env)
+    except ValueError:
+        return False
+    return True
+
+
+def solve_tasks(env: Env, oracle: Callable[[Env], Expert]) -> dict[str, Way]:
+    """Solve the first tasks and those of the small audit; the actions of each, by task id.
+
+    Raises:
+        Violation: one of the first tasks is not solved.
+    """
+    solved = {}
+    for start, info, actions in _follow(env, oracle):
+        if not info["success"] and start in _first_starts(env):
+            raise Violation(
+                f"the oracle did not solve {info['task_id']!r} in {info['turn']} turns",
+                (start, *actions),
+            )
+        solved[info["task_id"]] = start, actions
+    return solved
+
+
+def _follow(
+    env: Env, oracle: Callable[[Env], Expert]
+) -> Iterator[tuple[Start, dict[str, Any], list[Any]]]:
+    """An expert's episodes of the first tasks and the small audit: start, last info, actions."""
+    for start in [*_first_starts(env), *draw_starts(env, TASKS, SEED)]:
+        records = list(DeepWatch(env, start).play(lambda: follow_expert(env, oracle(env))))
+        yield start, records[-1].info, [record.action for record in records[1:]]
+
+
+def _first_starts(env: Env) -> list[Start]:
+    return [Start(SEED, task) for task in range(min(TASKS, len(panel_of(env).task_ids)))]

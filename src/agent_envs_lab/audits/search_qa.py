@@ -127,10 +127,10 @@ class _Voice:
         return pool[int(rng.integers(len(pool)))]
 
 
-def _scripted(*steps: Callable[[_Voice, dict[str, Any]], str]) -> Callable[[Any], Actor]:
+def _follow(*steps: Callable[[_Voice, dict[str, Any]], str]) -> Callable[[Any], Actor]:
     """Makes actors that take the steps in order and repeat the last one."""
 
-    def made(rng: np.random.Generator) -> Actor:
+    def make_actor(rng: np.random.Generator) -> Actor:
         del rng
         voice, followed, left = _Voice(), set[str](), [*steps]
 
@@ -144,7 +144,7 @@ def _scripted(*steps: Callable[[_Voice, dict[str, Any]], str]) -> Callable[[Any]
 
         return act
 
-    return made
+    return make_actor
 
 
 def _ask(voice: _Voice, info: dict[str, Any]) -> str:
@@ -265,22 +265,20 @@ def _choices(question: str) -> list[str]:
 
 
 NON_SOLVERS: dict[str, Callable[[np.random.Generator], Actor]] = {
-    "yes, without a search": _scripted(_say_yes),
-    "the question as the answer": _scripted(_say_the_question),
-    "the first of two things to choose from": _scripted(_say_a_choice),
-    "both things to choose from": _scripted(_say_both),
-    "likely answers of its kind, without a search": _scripted(_say_candidates),
-    "likely answers joined by or, without a search": _scripted(_say_candidates_or),
-    "all titles, without a search": _scripted(_say_all_titles),
-    "one query, all pairs of letters": _scripted(_ask_the_same, _say_all_pairs),
-    "searches that find nothing, nonsense": _scripted(*[_ask_nothing] * 3, _say_nonsense),
-    "one query again and again, nonsense": _scripted(*[_ask_the_same] * 3, _say_nonsense),
-    "the question as the query, nonsense": _scripted(_ask, _say_nonsense),
-    "the question as the query, all that is found": _scripted(_ask, _paste),
-    "the question as the query, all titles found": _scripted(_ask, _say_the_titles),
-    "the question as the query, the first title": _scripted(_ask, _say_the_title),
-    "the question as the query, what the first title is about": _scripted(_ask, _say_the_entity),
-    "the question as the query, not what the first title is about": _scripted(
-        _ask, _deny_the_entity
-    ),
+    "yes, without a search": _follow(_say_yes),
+    "the question as the answer": _follow(_say_the_question),
+    "the first of two things to choose from": _follow(_say_a_choice),
+    "both things to choose from": _follow(_say_both),
+    "likely answers of its kind, without a search": _follow(_say_candidates),
+    "likely answers joined by or, without a search": _follow(_say_candidates_or),
+    "all titles, without a search": _follow(_say_all_titles),
+    "one query, all pairs of letters": _follow(_ask_the_same, _say_all_pairs),
+    "searches that find nothing, nonsense": _follow(*[_ask_nothing] * 3, _say_nonsense),
+    "one query again and again, nonsense": _follow(*[_ask_the_same] * 3, _say_nonsense),
+    "the question as the query, nonsense": _follow(_ask, _say_nonsense),
+    "the question as the query, all that is found": _follow(_ask, _paste),
+    "the question as the query, all titles found": _follow(_ask, _say_the_titles),
+    "the question as the query, the first title": _follow(_ask, _say_the_title),
+    "the question as the query, what the first title is about": _follow(_ask, _say_the_entity),
+    "the question as the query, not what the first title is about": _follow(_ask, _deny_the_entity),
 }

@@ -41,13 +41,13 @@ def actions(env: Env, rng: np.random.Generator) -> Actor:
     return act
 
 
-def _told(*directions: str) -> Callable[[np.random.Generator], Actor]:
+def _repeat(*directions: str) -> Callable[[np.random.Generator], Actor]:
     """Repeats the same directions."""
     return follow_script(directions * 100)
 
 
 NON_SOLVERS: dict[str, Callable[[np.random.Generator], Actor]] = {
     **{direction: follow_script([direction]) for direction in BACK},
-    "circles": _told("up", "right", "down", "left"),
-    "sweeps": _told(*["right"] * 4, "down", *["left"] * 4, "up"),
+    "circles": _repeat("up", "right", "down", "left"),
+    "sweeps": _repeat(*["right"] * 4, "down", *["left"] * 4, "up"),
 }

@@ -63,7 +63,7 @@ def actions(env: gym.Env[Any, Any], rng: np.random.Generator) -> Actor:
 
     def act(observation: str, info: dict[str, Any]) -> str:
         if not chosen:
-            offers = [offer for offer, _ in _valued(observation, info["goal"])]
+            offers = [offer for offer, _ in _value_offers(observation, info["goal"])]
             places = [len(offers) * part // _CHOICES for part in range(_CHOICES)] if offers else []
             chosen.extend(_offering(offers[place]) for place in places)
             chosen.extend(f"What about ${n}?" for n in _dollars(info["goal"])[:1])
@@ -89,7 +89,7 @@ def deaf(rng: np.random.Generator) -> Actor:
     known: list[Valued] = []
 
     def act(observation: str, info: dict[str, Any]) -> str:
-        known.extend([] if known else _valued(observation, info["goal"]))
+        known.extend([] if known else _value_offers(observation, info["goal"]))
         aim = max(_LAST, _FIRST - len(made) * (_FIRST - _LAST) / (_STEPS - 1))
         fitting = [one for one in known if one[1] >= aim and one[0] not in made]
         if not fitting:
@@ -143,7 +143,7 @@ def _dollars(text: str) -> list[int]:
     return [int(number) for number in re.findall(r"\$(\d+)", text)]
 
 
-def _valued(observation: str, goal: str) -> list[Valued]:
+def _value_offers(observation: str, goal: str) -> list[Valued]:
     """The possible offers by the displayed form, with their values by the goal.
 
     0 is the limit in the goal and 1 the target.

@@ -78,7 +78,7 @@ def make_fresh(env: Env) -> Fresh:
         return lambda: nullcontext(env)
 
     @contextmanager
-    def made() -> Iterator[Env]:
+    def make_env() -> Iterator[Env]:
         if pristine is not None:
             yield copy.deepcopy(pristine)
             return
@@ -88,7 +88,7 @@ def make_fresh(env: Env) -> Fresh:
         finally:
             one.close()
 
-    return made
+    return make_env
 
 
 def explain(make: Fresh, found: Violation) -> Violation:
@@ -116,15 +116,15 @@ def shorten(make: Fresh, found: Violation) -> Violation:
         shown = try_steps(again, make, [*_cuts(found.steps), *found.steps])
     if shown is None:
         return found
-    found, budget = _fewer(make, shown, again, SHORTER)
+    found, budget = _leave_out(make, shown, again, SHORTER)
     if again not in (repeats, repeats_by_chance):
-        return _simplest(make, found, again, budget)
+        return _simplify(make, found, again, budget)
     for turn in range(len(found.steps), 0, -1):
-        found = _better(found, try_steps(again, make, _without(found.steps, turn)))
+        found = _choose_shorter(found, try_steps(again, make, _remove_turn(found.steps, turn)))
     return found
 
 
-def _fewer(make: Fresh, found: Violation, again: Shows, budget: int) -> tuple[Violation, int]:
+def _leave_out(make: Fresh, found: Violation, again: Shows, budget: int) -> tuple[Violation, int]:
     """The violation with parts left out, beginning with half of the steps; the budget left."""
     size = max(1, len(found.steps) // 2)
     while size and budget:
@@ -133,7 +133,7 @@ def _fewer(make: Fresh, found: Violation, again: Shows, budget: int) -> tuple[Vi
             steps = found.steps[:place] + found.steps[place + size :]
             if budget and len(steps) < len(found.steps):
                 budget -= 1
-                found = _better(found, try_steps(again, make, steps))
+                found = _choose_shorter(found, try_steps(again, make, steps))
         if len(found.steps) < before:  # now parts of this size may be left out
             size = max(size, min(SMALL, len(found.steps) // 2))
         else:
@@ -141,12 +141,12 @@ def _fewer(make: Fresh, found: Violation, again: Shows, budget: int) -> tuple[Vi
     return found, budget
 
 
-def _better(found: Violation, other: Violation | None) -> Violation:
+def _choose_shorter(found: Violation, other: Violation | None) -> Violation:
     """The other violation if it has fewer steps."""
     return found if other is None or len(other.steps) >= len(found.steps) else other
 
 
-def _without(steps: Sequence[Any], turn: int) -> list[Any]:
+def _remove_turn(steps: Sequence[Any], turn: int) -> list[Any]:
     """All episodes without that turn, since a comparison needs it removed from both."""
     kept, done = list[Any](), 0
     for step in steps:
@@ -164,7 +164,7 @@ def _cuts(steps: Sequence[Any]) -> list[Any]:
     return cuts
 
 
-def _simplest(make: Fresh, found: Violation, again: Shows, budget: int) -> Violation:
+def _simplify(make: Fresh, found: Violation, again: Shows, budget: int) -> Violation:
     """The violation with actions replaced by the simplest of them: all at once or one by one."""
     actions = [one for one in found.steps if _is_action(one)]
     if not actions or not budget:
@@ -172,16 +172,16 @@ def _simplest(make: Fresh, found: Violation, again: Shows, budget: int) -> Viola
     simple = min(actions, key=lambda action: len(repr(action)))
     places = [n for n, one in enumerate(found.steps) if _is_action(one) and one is not simple]
 
-    def replaced(found: Violation, changed: Sequence[int]) -> Violation:
+    def replace_actions(found: Violation, changed: Sequence[int]) -> Violation:
         steps = [simple if n in changed else one for n, one in enumerate(found.steps)]
         simpler = try_steps(again, make, steps)
         return found if simpler is None or len(simpler.steps) > len(found.steps) else simpler
 
-    all_at_once = replaced(found, places) if places else found
+    all_at_once = replace_actions(found, places) if places else found
     if all_at_once is not found:
         return all_at_once
     for place in places[: budget - 1]:
-        found = replaced(found, [place])
+        found = replace_actions(found, [place])
     return found
 
 

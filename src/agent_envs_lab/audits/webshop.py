@@ -124,7 +124,7 @@ def _shopper(_: np.random.Generator, *, within: bool, options: bool) -> Actor:
         goal, offered = info["goal"].lower(), info["admissible_actions"]
         if _BUY in offered:
             if not values:
-                values.extend(_named(goal, [a[6:-1] for a in offered if _product(a)]))
+                values.extend(_find_named(goal, [a[6:-1] for a in offered if _product(a)]))
                 values.append(BUY.lower())
             return f"click[{values.pop(0)}]" if options else _BUY
         products = [action for action in offered if _product(action)]
@@ -143,7 +143,7 @@ def _product(action: str) -> bool:
     return action.startswith("click[") and action not in _BUTTONS
 
 
-def _named(goal: str, values: list[str]) -> list[str]:
+def _find_named(goal: str, values: list[str]) -> list[str]:
     """The values in a goal, the longest first; each word of the goal is used once."""
     found = []
     for value in sorted(values, key=lambda value: (-len(value), value)):

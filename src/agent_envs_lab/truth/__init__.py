@@ -17,7 +17,7 @@ import numpy as np
 from agent_envs_lab.fidelity import as_sketch
 from agent_envs_lab.intervals import Bootstrap, Score, interval
 from credit.turns import Turns
-from credit.validation import as_numbers, check_length, check_rows
+from credit.validation import as_vector, check_length, check_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,7 +70,7 @@ class Truth:
         if not len(self.turns):
             raise ValueError("a truth needs turns, and there are none")
         for name in _COLUMNS:
-            column = as_numbers(name, getattr(self, name))
+            column = as_vector(name, getattr(self, name))
             check_length(name, column, "turns", len(self.turns))
             object.__setattr__(self, name, column)
         if self.gradient is not None:

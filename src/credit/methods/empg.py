@@ -57,7 +57,7 @@ class EMPG(Options):
         """Advantage of each turn: [N]. `rng` is not used."""
         if not len(turns):
             return np.zeros(0)
-        entropy = min_max(turns.require_entropy())
+        entropy = min_max(turns.read_measured("entropy"))
         certainty = np.exp(-self.k * entropy)
         episode = stats.standardize(turns.outcome, turns.group, eps=self.eps)[turns.trajectory]
         bonus = np.where(turns.last, 0.0, np.exp(-self.k_prime * np.roll(entropy, -1)))

@@ -22,14 +22,9 @@ from numpy.typing import ArrayLike
 from credit import stats
 from credit.stats import Array
 from credit.turns import Turns
-from credit.validation import Epsilon, Options, as_finite, check_positive, nearest, within
+from credit.validation import Epsilon, Options, as_finite, counting, positive, within
 
 Decomposer: TypeAlias = Callable[[Turns], ArrayLike]
-
-_NEED_ARGUMENTS = {
-    "judge": "credit.Judge(ask), where ask sends a prompt to a language model",
-    "turnrd": "methods.turnrd.TurnRDDecomposer(model, states), from the policy's states",
-}
 
 
 @dataclass(frozen=True)
@@ -45,36 +40,6 @@ class Progressive:
         """Credit of each turn: [N]."""
         before = np.where(turns.position == 0, 0.0, np.roll(turns.progress, 1))
         return turns.progress - before
-
-
-def find_decomposer(name: str) -> Decomposer:
-    """Make a decomposer from its name.
-
-    Raises:
-        ValueError: The name is unknown, or the decomposer needs arguments.
-    """
-    if name in _NEED_ARGUMENTS:
-        raise ValueError(
-            f"decomposer {name!r} needs more than a name: pass {_NEED_ARGUMENTS[name]}"
-        )
-    if name != "progressive":
-        known = nearest(name, ["progressive", *_NEED_ARGUMENTS])
-        own = "one of your own is given as the function itself"
-        raise ValueError(f"unknown decomposer {name!r}{known}; {own}")
-    return Progressive()
-
-
-def call_decomposer(decomposer: Decomposer, turns: Turns) -> Array:
-    """Call a decomposer and check what it returns: [N].
-
-    Raises:
-        ValueError: The credit has another length, or is not finite.
-    """
-    who = getattr(decomposer, "__name__", type(decomposer).__name__)
-    credit = as_finite(f"credit of {who}", decomposer(turns))
-    if credit.shape != (len(turns),):
-        raise ValueError(f"{who} gave credit of shape {credit.shape} for {len(turns)} turns")
-    return credit
 
 
 def project(values: ArrayLike, turns: Turns, *, clip: float = 2.0) -> Array:
@@ -93,9 +58,8 @@ def project(values: ArrayLike, turns: Turns, *, clip: float = 2.0) -> Array:
         [N] credit.
 
     Raises:
-        ValueError: A value is not finite, or `clip` is not positive.
+        ValueError: A value is not finite.
     """
-    check_positive("clip", clip, "it bounds values on both sides")
     bounded = np.clip(as_finite("values", values), -clip, clip)
     count = len(turns.group)
     excess = np.bincount(turns.trajectory, bounded, count) - turns.outcome
@@ -112,6 +76,7 @@ For each of the {count} turns, say how much it helped to reach the goal: 1 decis
 -1 harmful. Answer with a JSON list of {count} numbers in [-1, 1] and nothing else."""
 
 
+_THREADS = "it counts threads"
 _MAX_STARTS = 1000  # positions in an answer from which a list is parsed
 _Job = tuple[str, tuple[str, ...], float]  # goal, texts of the turns, outcome
 
@@ -121,7 +86,7 @@ class JudgeError(ValueError):
 
 
 @dataclass(frozen=True)
-class Judge:
+class Judge(Options):
     """LLM judge: a label in [-1, 1] for each turn, from a language model.
 
     The model is asked about each different trajectory once. The last JSON list of its answer is
@@ -148,24 +113,18 @@ class Judge:
 
     ask: Callable[[str], str]
     cache: Path | str | None = None
-    retries: int = 2
+    retries: Annotated[int, counting("it counts more tries")] = 2
     model: str = ""
     prompt: str = PROMPT
-    parallel: int = 1
+    parallel: Annotated[int, counting(_THREADS), positive(_THREADS)] = 1
 
     def __post_init__(self) -> None:
-        if self.retries < 0 or self.parallel < 1:
-            raise ValueError(
-                "retries must be at least 0 and parallel at least 1, "
-                f"got {self.retries} and {self.parallel}"
-            )
+        super().__post_init__()
         try:
             self.prompt.format(goal="", outcome=0.0, turns="", count=0)
         except (LookupError, ValueError) as error:
-            raise ValueError(
-                "prompt must be a template with {goal}, {outcome}, {turns} and {count}, and other "
-                f"braces doubled; got {self.prompt[:80]!r}, which fails with {error!r}"
-            ) from error
+            known = "{goal}, {outcome}, {turns} and {count}, with other braces doubled"
+            raise ValueError(f"prompt must have the fields {known}, got {error!r}") from error
 
     def __call__(self, turns: Turns) -> Array:
         """Label of each turn: [N]."""
@@ -258,10 +217,8 @@ class Judge:
         return _parse(self.ask(prompt), count, f"the judge's answer {tries} of {tries}")
 
 
-def _parse(answer: object, count: int, where: str) -> list[float]:
+def _parse(answer: str, count: int, where: str) -> list[float]:
     """Labels in the last JSON list of an answer: `count` numbers in [-1, 1]."""
-    if not isinstance(answer, str):
-        raise JudgeError(f"{where} is {answer!r:.80}; ask must return a text")
     given = _last_list(answer)
     if given is None:
         raise JudgeError(f"{where} has no JSON list of labels: {answer[:80]!r}")
@@ -321,7 +278,6 @@ class HAS(Options):
         eps: Added to standard deviations.
 
     Raises:
-        TypeError: `decomposer` is neither a name nor callable.
         ValueError: An option out of range. At the call: credit of another length, or not finite.
     """
 
@@ -332,10 +288,9 @@ class HAS(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.decomposer, str):
-            find_decomposer(self.decomposer)
-        elif not callable(self.decomposer):
-            raise TypeError(f"decomposer must be a name or a callable, got {self.decomposer!r}")
+        if self.decomposer != "progressive" and not callable(self.decomposer):
+            how = '"progressive", or callable as credit.Judge(ask) or turnrd.TurnRDDecomposer(...)'
+            raise ValueError(f"decomposer must be {how}, got {self.decomposer!r:.60}")
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""
@@ -346,7 +301,6 @@ class HAS(Options):
 
     def turn_advantage(self, turns: Turns) -> Array:
         """A_turn of each turn: [N]."""
-        given = self.decomposer
-        decomposer = find_decomposer(given) if isinstance(given, str) else given
-        ids = turns.segment_ids(self.normalize)
-        return stats.standardize(call_decomposer(decomposer, turns), ids, eps=self.eps)
+        decomposer = self.decomposer if callable(self.decomposer) else Progressive()
+        credit = as_finite("credit of the decomposer", decomposer(turns))
+        return stats.standardize(credit, turns.segment_ids(self.normalize), eps=self.eps)

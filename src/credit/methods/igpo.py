@@ -57,7 +57,7 @@ class IGPO(Options):
 
     def rewards(self, turns: Turns) -> Array:
         """Gain of each turn, and the outcome on the last one: [N]."""
-        known = turns.require_gold_logprob()
+        known = turns.read_measured("gold_logprob")
         if self.gain == "prob_diff":
             known = np.exp(known)
         after = np.r_[known[1:], np.zeros(min(len(turns), 1))]

@@ -9,30 +9,9 @@ from numpy.typing import ArrayLike
 from credit import stats
 from credit.stats import Array
 from credit.turns import Turns
-from credit.validation import Options, check_generator, counting, nonnegative, positive, within
+from credit.validation import Options, counting, nonnegative, positive, within
 
 Share: TypeAlias = Annotated[float, within(0, 1, "it is compared with a share")]
-
-
-@dataclass(frozen=True)
-class Diagnostics:
-    """State and effect of the gate in one batch.
-
-    Attributes:
-        completion: C, mean success of the trajectories.
-        validity: V, share of valid turns.
-        p_retain: Probability that a valid turn of a failed trajectory keeps its positive sign.
-        flipped: Share of the gated turns (positive R_local, negative R_global) that were flipped.
-        positive: Number of turns with a positive reward.
-        negative: Number of turns with a negative reward.
-    """
-
-    completion: float
-    validity: float
-    p_retain: float
-    flipped: float
-    positive: int
-    negative: int
 
 
 def combine(
@@ -98,9 +77,8 @@ class MGR(Options):
         p_min: Probability from `theta_c2` on.
 
     Raises:
-        ValueError: An option out of range. At the call: an outcome that is neither 0 nor 1, or no
-            `rng`.
-        TypeError: At the call: no `Turns`, or an `rng` that is no generator.
+        ValueError: An option out of range. At the call: an outcome that is neither 0 nor 1.
+        TypeError: At the call: an `rng` that is no generator.
     """
 
     reads_success: ClassVar[bool] = True
@@ -119,10 +97,8 @@ class MGR(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.theta_c1 > self.theta_c2:
-            raise ValueError(
-                f"theta_c1={self.theta_c1} must be at most theta_c2={self.theta_c2} because the "
-                f"probability decreases from one to the other"
-            )
+            shown = f"theta_c1={self.theta_c1}, theta_c2={self.theta_c2}"
+            raise ValueError(f"theta_c1 must be at most theta_c2, got {shown}")
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]; the same as `rewards`."""
@@ -139,7 +115,7 @@ class MGR(Options):
             [N] rewards. An invalid turn never gets a positive one.
 
         Raises:
-            ValueError: An outcome is neither 0 nor 1, or `rng` is missing.
+            ValueError: An outcome is neither 0 nor 1.
             TypeError: `rng` is no generator.
         """
         local, relative = self.local_reward(turns), self.global_reward(turns)
@@ -178,45 +154,20 @@ class MGR(Options):
 
         1 if V < θ_V or C < θ_C1, 1 - δ C if θ_C1 ≤ C < θ_C2, p_min otherwise.
         """
-        completion, validity = _state(turns)
+        if not len(turns):
+            return 1.0
+        completion, validity = float(turns.outcome.mean()), float(turns.valid.mean())
         if validity < self.theta_v or completion < self.theta_c1:
             return 1.0
         return max(1 - self.delta * completion, 0) if completion < self.theta_c2 else self.p_min
-
-    def diagnostics(self, turns: Turns, rng: np.random.Generator | None = None) -> Diagnostics:
-        """Describe what `rewards` does to this batch with an `rng` in the same state."""
-        gates = self._gates(turns, rng)
-        local, relative = self.local_reward(turns), self.global_reward(turns)
-        gated = (local > 0) & (relative < 0)
-        completion, validity = _state(turns)
-        final = combine(local, relative, gates, self.conflict_scale)
-        return Diagnostics(
-            completion=completion,
-            validity=validity,
-            p_retain=self.p_retain(turns),
-            flipped=float((gates[gated] < 0).mean()) if gated.any() else 0.0,
-            positive=int((final > 0).sum()),
-            negative=int((final < 0).sum()),
-        )
 
     def _gates(self, turns: Turns, rng: np.random.Generator | None) -> Array:
         """Sign g of each turn, +1 or -1: [N]."""
         if self.gate == "none":
             return np.ones(len(turns))
-        check_generator(rng)
-        if rng is None:
-            raise ValueError(
-                f"gate={self.gate!r} draws signs, and no rng was given: make "
-                "rng = np.random.default_rng(seed) once and pass it at every step, as "
-                'mgr(turns, rng) or credit.estimate(mgr, turns, rng); gate="none" needs none'
-            )
+        if not isinstance(rng, np.random.Generator):
+            how = "make np.random.default_rng(seed) once and pass it at every step, mgr(turns, rng)"
+            raise TypeError(f"gate={self.gate!r} draws signs and needs rng, got {rng!r:.60}; {how}")
         owner = np.arange(len(turns)) if self.gate == "turn" else turns.trajectory
         drawn = rng.random(int(owner.max(initial=-1)) + 1)
         return np.where(drawn < self.p_retain(turns), 1.0, -1.0)[owner]
-
-
-def _state(turns: Turns) -> tuple[float, float]:
-    """C, mean success of the trajectories, and V, share of valid turns; 0 without turns."""
-    if not len(turns):
-        return 0.0, 0.0
-    return float(turns.outcome.mean()), float(turns.valid.mean())

@@ -8,7 +8,7 @@ import numpy as np
 from credit import stats
 from credit.stats import Array, Ids
 from credit.turns import Turns
-from credit.validation import Options, Weight, check_nonnegative
+from credit.validation import LARGEST, Options, Weight, check_range
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class MTGRPO(_MultiTurn):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.eps is not None:
-            check_nonnegative("eps", self.eps, "it is added to a standard deviation")
+            check_range("eps", self.eps, 0, LARGEST, "it is added to a standard deviation")
 
     def compare_rows(self, x: Array, ids: Ids) -> Array:
         """Standardize within segments: [N], [N] -> [N]."""

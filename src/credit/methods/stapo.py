@@ -5,7 +5,7 @@ functions compute the terms from log-probabilities and need torch, which they im
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,8 +21,6 @@ from credit.validation import (
     Similarity,
     Weight,
     as_finite,
-    check_choice,
-    check_range,
     nonnegative,
     within,
 )
@@ -53,9 +51,8 @@ def normalized_entropy(
         [N] normalized entropy.
 
     Raises:
-        ValueError: An option out of range, different lengths, or an entropy that is not finite.
+        ValueError: Different lengths, or an entropy that is not finite.
     """
-    check_choice("singleton", singleton, get_args(Singleton))
     normalized = stats.standardize(entropy, states, eps=eps)
     if singleton == "zero":
         return normalized
@@ -75,9 +72,8 @@ def fences(x: ArrayLike, lam: float = 1.5) -> tuple[float, float]:
         The two fences; infinite for an empty batch.
 
     Raises:
-        ValueError: `lam` is negative, or a value is not finite.
+        ValueError: A value is not finite.
     """
-    check_range("lam", lam, 0, np.inf, "it counts interquartile ranges")
     values = as_finite("x", x)
     if not len(values) or np.isinf(lam):
         return -np.inf, np.inf
@@ -101,7 +97,7 @@ def outliers(x: ArrayLike, lam: float = 1.5) -> NDArray[np.bool_]:
         [N] mask M.
 
     Raises:
-        ValueError: `lam` is negative, or a value is not finite.
+        ValueError: A value is not finite.
     """
     low, high = fences(x, lam)
     values = np.asarray(x, dtype=np.float64)
@@ -172,9 +168,9 @@ class STAPO(Options):
     def outlier_score(self, turns: Turns) -> Array:
         """Value whose outliers are masked, H_n or with entropy "shannon" H: [N]. Eq. 1-2."""
         if self.entropy == "shannon":
-            return turns.require_entropy()
+            return turns.read_measured("entropy")
         states = self.gigpo().state_ids(turns)
-        entropy = turns.require_entropy()
+        entropy = turns.read_measured("entropy")
         return normalized_entropy(entropy, states, singleton=self.singleton, eps=self.eps)
 
     def mask(self, turns: Turns) -> NDArray[np.bool_]:

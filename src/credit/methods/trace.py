@@ -65,7 +65,7 @@ class TRACE(Options):
 
     def gains(self, turns: Turns) -> Array:
         """δ of each turn, 0 on the last one: [N]."""
-        distance = np.log(self.offset - turns.require_gold_logprob())
+        distance = np.log(self.offset - turns.read_measured("gold_logprob"))
         after = np.r_[distance[1:], np.zeros(min(len(turns), 1))]
         return np.where(turns.last, 0.0, distance - after)
 

@@ -87,11 +87,15 @@ class TurnRD(nn.Module):
             goal: [B, E] goal embeddings, or None for a model without a goal.
 
         Raises:
-            ValueError: Shapes that do not fit, more than `max_turns` turns, a trajectory without
-                turns, a goal for a model without one, or no goal for a model with one.
+            ValueError: More than `max_turns` turns, or a goal for a model without one, or none for
+                a model with one.
         """
         inside = mask.bool()
-        self._check(states, inside, goal)
+        width = self.film.in_features if self.film is not None else 0
+        if states.shape[1] > self.position.num_embeddings or (goal is None) != (not width):
+            made = f"max_turns={self.position.num_embeddings} and goal_width={width}"
+            shown = f"{states.shape[1]} turns and {'no goal' if goal is None else 'a goal'}"
+            raise ValueError(f"the model was made with {made}, got {shown}")
         given = states.masked_fill(~inside[..., None], 0.0).to(self.input.weight.dtype)
         positions = self.position.weight[: states.shape[1]]
         encoded = self.encoder(self.input(given) + positions, src_key_padding_mask=~inside)
@@ -110,26 +114,6 @@ class TurnRD(nn.Module):
         scale, shift = self.film(goal.to(self.film.weight.dtype)).chunk(2, dim=-1)
         return scale, shift
 
-    def _check(self, states: Tensor, mask: Tensor, goal: Tensor | None) -> None:
-        if states.shape[:-1] != mask.shape:
-            raise ValueError(
-                f"states must be [B, T, D] and mask [B, T], got {tuple(states.shape)} and "
-                f"{tuple(mask.shape)}"
-            )
-        if states.shape[1] > self.position.num_embeddings:
-            raise ValueError(
-                f"trajectories have up to {states.shape[1]} turns, but the model was made for "
-                f"max_turns={self.position.num_embeddings}"
-            )
-        if not mask.any(-1).all():
-            row = int((~mask.any(-1)).nonzero()[0])
-            raise ValueError(f"trajectory {row} of {len(mask)} has no turn in mask")
-        if (goal is None) != (self.film is None):
-            raise ValueError(
-                f"goal is {'missing' if goal is None else 'given'}, but the model "
-                f"has goal_width={self.film.in_features if self.film else 0}"
-            )
-
 
 @dataclass(frozen=True)
 class TurnRDDecomposer:
@@ -142,9 +126,6 @@ class TurnRDDecomposer:
         states: [N, D] hidden state at the last action token of each turn.
         goals: [M, E] goal embedding of each trajectory, or None.
         clip: Bound c > 0 of the projection.
-
-    Raises:
-        ValueError: At the call, if `states` has another number of rows than the batch has turns.
     """
 
     model: TurnRD
@@ -156,8 +137,6 @@ class TurnRDDecomposer:
     def __call__(self, turns: Turns) -> Array:
         """Credit of each turn: [N]."""
         states = _tensor(self.states)
-        if len(states) != len(turns):
-            raise ValueError(f"states has {len(states)} rows for {len(turns)} turns")
         if not len(turns):
             return np.zeros(0)
         device = self.model.value.weight.device

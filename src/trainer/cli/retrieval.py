@@ -56,10 +56,10 @@ def index(
 ) -> None:
     """Encode a corpus and write a dense index, for --index or index=."""
     from agent_envs.retrieval.dense import Dense
-    from agent_envs.retrieval.factory import encoder_of
+    from agent_envs.retrieval.factory import open_encoder
 
     corpus = _corpus(data)
-    Dense(corpus, encoder_of(model), index=kind).save(out)
+    Dense(corpus, open_encoder(model), index=kind).save(out)
     size = sum(file.stat().st_size for file in out.iterdir())
     console().print(f"{out}: {kind}, {len(corpus):,} passages, {size / 2**20:,.1f} MiB")
 

@@ -171,7 +171,7 @@ def _evaluating(
 ) -> Sequence[str]:
     """The options, if an evaluation reads all of them and the recipe."""
     from trainer import recipe as recipes
-    from trainer.recipes import RecipeError
+    from trainer.errors import RecipeError
 
     run = is_run(folder)
     if run and recipe is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from agent_envs.vector import in_thread
+from agent_envs.vector import call_in_thread
 from trainer.run.completed import Completed
 
 if TYPE_CHECKING:
@@ -84,5 +84,5 @@ def run(coroutine: Coroutine[Any, Any, _Answer]) -> _Answer:
     except RuntimeError:
         running = False
     if running:
-        return in_thread(lambda: asyncio.run(coroutine)).result()
+        return call_in_thread(lambda: asyncio.run(coroutine)).result()
     return asyncio.run(coroutine)  # outside of the handler: its errors have no other cause

@@ -13,7 +13,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent_envs import web
-from agent_envs.retry import delay
+from agent_envs.web import choose_delay
 from trainer.engine import EngineError
 from trainer.engine.gather import run
 from trainer.engine.request import WORKER, Answer, Request, parameters
@@ -99,7 +99,7 @@ class Servers:
                         "continue with --resume"
                     ) from None
             if tried % len(self._urls) == 0:
-                await asyncio.sleep(delay(tried // len(self._urls)))
+                await asyncio.sleep(choose_delay(tried // len(self._urls)))
         raise AssertionError
 
     def take(self, policy: Policy, version: int) -> None:
@@ -154,7 +154,7 @@ class Servers:
                     raise error
             if len(failed) < len(self._urls):
                 return
-            await asyncio.sleep(delay(tried))
+            await asyncio.sleep(choose_delay(tried))
 
     async def _same(self, url: str) -> bool:
         """Whether a server that answered has the newest weights, and so had them all the time.

@@ -11,14 +11,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
 import torch
 
+from credit.rows import spread_advantage
 from trainer.scale import parallel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    import numpy as np
     from numpy.typing import ArrayLike
     from torch import Tensor
 
@@ -179,12 +180,9 @@ def credited(rows: Sequence[Row], advantage: ArrayLike) -> list[Row]:
     Raises:
         ValueError: An advantage is not finite, or a turn has none.
     """
-    values = np.asarray(advantage, dtype=np.float64)
-    if (bad := np.flatnonzero(~np.isfinite(values))).size:
-        raise ValueError(f"the advantage of turn {bad[0]} is {values[bad[0]]}; it must be finite")
-    if (last := max((row.turn[-1] for row in rows), default=-1)) >= len(values):
-        raise ValueError(f"the rows have turns up to {last}, got {len(values)} advantages")
-    return [replace(row, advantage=values[row.turn].tolist()) for row in rows]
+    turns = [turn for row in rows for turn in row.turn]
+    values = iter(spread_advantage(advantage, turns).tolist())
+    return [replace(row, advantage=[next(values) for _ in row.turn]) for row in rows]
 
 
 def annotated(

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
 from pydantic.dataclasses import dataclass
 
 from credit import losses
@@ -24,14 +22,13 @@ from trainer.scale import parallel
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
+    import numpy as np
     from torch import Tensor
 
     from trainer.learn.batch import Batch, Row
     from trainer.learn.learner import Learner
     from trainer.model.logprobs import Head
     from trainer.model.policy import Policy
-    from trainer.play.records import Episode
 
 
 def token_logprobs(policy: Policy, batch: Batch, *, temperature: float = 1.0) -> Tensor:
@@ -207,22 +204,6 @@ class Update(Optimizer):
         if not self.kl_target:
             return coefficient
         return losses.adapt_kl_coefficient(coefficient, divergence, target=self.kl_target)
-
-
-def update_mask(played: Sequence[Episode], advantage: NDArray[np.float64]) -> list[bool]:
-    """Which turns to train on with `skip_dead_groups`: [N].
-
-    A group whose outcomes are all equal is left out, unless its advantages differ between the
-    turns of a trajectory, i.e. unless there is turn-level credit.
-    """
-    ends = np.cumsum([0] + [len(episode.steps) for episode in played]).tolist()
-    kept: dict[int, bool] = {}
-    outcomes: dict[int, float] = {}
-    for episode, (start, end) in zip(played, pairwise(ends), strict=True):
-        first = outcomes.setdefault(episode.group, episode.outcome)
-        varied = bool(np.ptp(advantage[start:end]) > 0)
-        kept[episode.group] = kept.get(episode.group, False) or varied or first != episode.outcome
-    return [kept[episode.group] for episode in played for _ in episode.steps]
 
 
 def recomputed(

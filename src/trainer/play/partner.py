@@ -8,19 +8,17 @@ train one side, then the other against it.
 from __future__ import annotations
 
 import copy
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic.dataclasses import dataclass
 
-from agent_envs.parse import action_in
-from agent_envs.prompt import unmarked
+from agent_envs.prompt import escape_marks
+from agent_envs.replies import read_action
 from agent_envs.sotopia.acts import Act, parse_act
 from agent_envs.sotopia.prompt import TEMPLATE
 from trainer.engine.gather import Gather
 from trainer.engine.sampling import Decoding
 from trainer.options import STRICT, NonNegative, Positive
-from trainer.play.raised import guarded
 from trainer.run.completed import Completed
 
 if TYPE_CHECKING:
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
     from agent_envs.sotopia.talk import Talk
     from trainer.engine.own import OwnEngine
 
-_TAGS = ("think", "action")
 
 Listening: TypeAlias = "Gather[tuple[gym.Env[str, str], str], None]"
 """Episodes that ask with their environment and reply, and go on once the answer is prepared."""
@@ -94,7 +91,7 @@ class PolicyPartner:
             return []
         chat = self.engine.policy.chat
         prompts = [
-            chat.opening(unmarked(prompt(talk, speaker.side)))
+            chat.opening(escape_marks(prompt(talk, speaker.side)))
             for talk, speaker in zip(talks, speakers, strict=True)
         ]
         batch = self.engine.batch(len(talks), self.decoding)
@@ -129,9 +126,9 @@ class Speaking:
 
 def prompt(talk: Talk, side: int) -> str:
     """Prompt of the policy before an act of `side`."""
-    script = talk.script(side)
+    script = talk.render_script(side)
     return (TEMPLATE.full if script else TEMPLATE.first).format(
-        first_observation=talk.scene.background(side),
+        first_observation=talk.scene.render_background(side),
         action_history="\n".join(script),
         current_observation=script[-1] if script else "",
         current_step=sum(who == side for who, _ in talk.said) + 1,
@@ -140,7 +137,7 @@ def prompt(talk: Talk, side: int) -> str:
 
 def _act(reply: str, talk: Talk, side: int) -> Act:
     try:
-        return parse_act(action_in(reply, _TAGS) or "", talk.scene.game, side)
+        return parse_act(read_action(reply) or "", talk.scene.game, side)
     except ValueError:
         return Act("none")
 
@@ -178,6 +175,6 @@ def _heard(env: gym.Env[str, str], reply: str) -> Talk | None:
         rehearsal.unwrapped.speaker, rehearsal.unwrapped.judge = _Listening(), None
         rehearsal.step(reply)
 
-    stopped = Completed.of(partial(guarded, rehearse)).error
+    stopped = Completed.of(rehearse).error
     # Any other error is raised by the step itself, too, and loses its episode only.
     return stopped.talk if isinstance(stopped, _PartnersTurn) else None

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-import credit
-from agent_envs.vector import in_thread
+from agent_envs.vector import call_in_thread
+from credit.filters import is_dead
 from trainer.build import attempt, derive
+from trainer.errors import RecipeError
 from trainer.play import failures
 from trainer.play import records as recorded
 from trainer.play.rollout import draw_tasks
-from trainer.recipes import RecipeError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +72,7 @@ class Source:
         ahead, self._ahead = self._ahead, None
         played = self._played(step, sampler) if ahead is None else ahead.result()
         if sampling.ahead and step < self.recipe.sft.steps + self.recipe.run.steps:
-            self._ahead = in_thread(partial(self._played, step + 1, sampler))
+            self._ahead = call_in_thread(partial(self._played, step + 1, sampler))
         return played
 
     def settle(self) -> None:
@@ -108,9 +108,9 @@ class Source:
             if not sampling.redraws:
                 return played, len(drawn)
             tried += len(drawn)
-            last, lost = failures.divided(played)
+            last, lost = failures.split_attempts(played)
             failed += lost
-            kept += _informative(last, first=len(kept))
+            kept += _drop_dead_groups(last, first=len(kept))
         found = [one for group in kept for one in group] or last
         return [*found, *failed], tried
 
@@ -125,12 +125,12 @@ class Source:
         return [episode for episode in episodes if episode.group in chosen]
 
 
-def _informative(played: Sequence[Episode], *, first: int) -> list[list[Episode]]:
+def _drop_dead_groups(played: Sequence[Episode], *, first: int) -> list[list[Episode]]:
     """The groups with unequal outcomes, numbered from `first` on."""
     if not played:
         return []
-    informative = credit.filters.informative(credit.Turns.from_episodes(played))
-    fresh = [episode for episode, keep in zip(played, informative, strict=True) if keep]
+    dead = is_dead([one.outcome for one in played], [one.group for one in played])
+    fresh = [episode for episode, drop in zip(played, dead, strict=True) if not drop]
     groups = [list(group) for _, group in groupby(fresh, key=lambda episode: episode.group)]
     for number, group in enumerate(groups, start=first):
         for episode in group:

@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
 from rich.text import Text
 
+from credit.filters import is_dead
 from trainer.run.checkpoint import append_line, write_text
 from trainer.run.values import is_number
 
@@ -256,7 +257,8 @@ def describe(played: Sequence[Episode]) -> dict[str, float]:
     for episode in played:
         groups.setdefault(episode.group, []).append(episode)
     steps = [step for episode in played for step in episode.steps]
-    dead = [len({episode.outcome for episode in group}) == 1 for group in groups.values()]
+    _, first = np.unique([episode.group for episode in played], return_index=True)
+    dead = is_dead([one.outcome for one in played], [one.group for one in played])[first]
     actions = [{s.action for e in group for s in e.steps} for group in groups.values()]
     plays = [{tuple(s.reply for s in e.steps) for e in group} for group in groups.values()]
     entropies = np.concatenate([step.entropies for step in steps])

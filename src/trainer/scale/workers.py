@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import gymnasium as gym
 
-from agent_envs.vector import at_once
+from agent_envs.vector import call_concurrently
 from agent_envs.web import ServerError
 from trainer.scale import worker
 
@@ -51,7 +51,7 @@ class _LostError(Exception):
     """The process had ended before a call was made."""
 
 
-def applied(
+def apply_to(
     env: gym.Env[str, str], function: Callable[..., _Result], *given: Any, task: str = ""
 ) -> _Result:
     """`function(env, *given)`, called in the process that has the environment.
@@ -84,7 +84,7 @@ class Workers:
         """Environments number `first` to `end - 1`, divided among the processes."""
         while len(self._processes) < min(end, self.env.processes):
             self._processes.append(_Process(self.env))
-        return at_once([partial(Remote, self, number) for number in range(first, end)])
+        return call_concurrently([partial(Remote, self, number) for number in range(first, end)])
 
     def process(self, number: int) -> _Process:
         """The process of environment `number`, a new one if it has ended."""

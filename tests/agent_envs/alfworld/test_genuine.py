@@ -20,9 +20,13 @@ from agent_envs.alfworld.genuine import load_genuine_engine
 from agent_envs.alfworld.world import World
 
 installed = all(importlib.util.find_spec(name) for name in ("textworld", "alfworld"))
-genuine = pytest.mark.genuine
 needed = pytest.mark.skipif(not installed, reason="needs the extra [alfworld]; see .ci/genuine")
-quiet = pytest.mark.filterwarnings("ignore")  # the packages' own
+
+
+def genuine(test):
+    """Marks a test that plays the genuine engine, whose packages warn."""
+    return pytest.mark.genuine(needed(pytest.mark.filterwarnings("ignore")(test)))
+
 
 FORMS = [
     "take {o} from {r}",
@@ -81,8 +85,6 @@ def differences(library, task_id: str, seed: int, turns: int) -> list[str]:
 
 
 @genuine
-@needed
-@quiet
 @pytest.mark.parametrize("task", range(0, 120, 30))
 def test_embedded_games_play_the_same_on_both_engines(task):
     library = open_library("embedded", "valid_unseen")
@@ -90,8 +92,6 @@ def test_embedded_games_play_the_same_on_both_engines(task):
 
 
 @genuine
-@needed
-@quiet
 @pytest.mark.parametrize("task", range(0, 140, 24))
 def test_public_games_play_the_same_on_both_engines(alfworld_data, task):
     library = open_library(alfworld_data, "valid_seen")
@@ -99,8 +99,6 @@ def test_public_games_play_the_same_on_both_engines(alfworld_data, task):
 
 
 @genuine
-@needed
-@quiet
 def test_the_environment_on_the_genuine_engine_wins_an_embedded_game():
     argv, folder = list(sys.argv), os.environ.get("ALFWORLD_DATA")
     make = {"data": "embedded", "split": "valid_seen", "progress": "distance", "walkthrough": True}

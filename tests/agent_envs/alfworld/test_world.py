@@ -72,16 +72,6 @@ def test_the_opening_and_its_commands(kitchen):
     assert kitchen().admissible() == [*(f"go to {name}" for name in names.split(",")), *ALWAYS]
 
 
-def test_receptacles_at_one_spot_are_all_within_reach(kitchen):
-    world = kitchen()
-    play(world, "go to countertop 2")
-    commands = """examine countertop 1,examine countertop 2,examine drawer 1,go to fridge 1,\
-go to microwave 1,go to sidetable 1,go to sinkbasin 1,help,inventory,look,open drawer 1,\
-take apple 1 from countertop 1,take knife 1 from countertop 1,take mug 2 from countertop 1,\
-take mug 2 from countertop 2,take mug 3 from countertop 2,take pan 1 from countertop 1"""
-    assert world.admissible() == commands.split(",")
-
-
 FACING = "You are facing the countertop 2, countertop 1, and drawer 1. Next to it, you see"
 BOTH = "On the countertop 1, you see a apple 1, a knife 1, a mug 2, and a pan 1."
 MUG_1 = f"{MUG}, move mug 3 to countertop 1"  # "next to it": put down where it was taken
@@ -287,7 +277,8 @@ def test_anchors_differ_by_where_a_thing_to_slice_was_put_down():
 
 def test_anchors_differ_after_every_change_of_state(kitchen):
     world = kitchen()
-    commands = f"""{MUG}, open drawer 1, go to sinkbasin 1, clean mug 3 with sinkbasin 1, \
+    commands = f"""go to drawer 1, take mug 2 from countertop 2, move mug 2 to countertop 1, \
+take mug 3 from countertop 2, open drawer 1, go to sinkbasin 1, clean mug 3 with sinkbasin 1, \
 go to fridge 1, heat mug 3 with microwave 1, cool mug 3 with fridge 1, open fridge 1, \
 move mug 3 to fridge 1, go to sidetable 1, use desklamp 1, {KNIFE}, slice apple 1 with knife 1"""
     anchors = [play(world, command) and world.anchor() for command in commands.split(", ")]

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from agent_envs.appworld.apps import APPS
-from agent_envs.appworld.apps.app import KINDS, MOST_ROWS, describe_mismatch
+from agent_envs.appworld.apps.app import MOST_ROWS
 from agent_envs.appworld.session import Effect, Session
 from agent_envs.appworld.tasks import make_task
 
@@ -39,11 +39,6 @@ def call(session):
 
 def status(error):
     return int(error.partition("status code is ")[2][:3])
-
-
-def test_there_are_enough():
-    assert len(APPS) == 10
-    assert len(ALL) >= 60
 
 
 @pytest.mark.parametrize(("app", "api"), ALL)
@@ -103,8 +98,6 @@ def test_log_in(session):
     token = session.call("mail", "login", account)["value"]["access_token"]
     assert session.logged_in == {"mail"}
     assert "value" in session.call("mail", "list_mails", {"access_token": token})
-    elsewhere = session.call("notes", "search_notes", {"access_token": token})["error"]
-    assert status(elsewhere) == 401
 
 
 def test_a_token_is_of_no_use_before_log_in(session):
@@ -254,15 +247,8 @@ def test_payments(call, session):
 
 
 def test_a_request_is_paid_with_its_note(call, session):
-    asked = session.state.add(
-        "requests",
-        requester="a@b.c",
-        payer=session.email,
-        amount=5.5,
-        note="bus",
-        asked_at=session.now,
-        status="pending",
-    )
+    fields = {"requester": "a@b.c", "payer": session.email, "amount": 5.5, "note": "bus"}
+    asked = session.state.add("requests", **fields, asked_at=session.now, status="pending")
     assert call("payments", "list_requests")[0]["id"] == asked
     paid = call("payments", "accept_request", request_id=asked)
     shown = call("payments", "show_transaction", **paid)
@@ -306,18 +292,6 @@ def test_music(call):
     assert all(song["liked"] for song in liked)
     call("music", "delete_playlist", playlist_id=made)
     assert status(call("music", "show_playlist", playlist_id=made)) == 404
-
-
-def test_replies_are_what_json_can_hold(call):
-    for api in ("search_songs", "list_playlists"):
-        found = call("music", api)
-        assert json.loads(json.dumps(found)) == found
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_each_kind_refuses_an_object(kind):
-    assert describe_mismatch(kind, {"a": 1})
-    assert describe_mismatch(kind, object())
 
 
 def test_docs_are_found_by_words(session):

@@ -10,34 +10,14 @@ import socket
 import struct
 import subprocess
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 
+import attacks
 import pytest
-from attacks import (
-    AHEAD,
-    ATTACKS,
-    DEADLY,
-    HARNESS,
-    KEYS,
-    LEAKS,
-    LOOPS,
-    NOW,
-    ON,
-    SEND,
-    WIRE,
-    believed,
-    costs_its_turn,
-    forges_its_key,
-    harness,
-    leaked,
-    made,
-    runs_on,
-)
+from attacks import costs_its_turn, harness, start, warden_with
 
-from agent_envs.appworld import interpreter, sandbox
+from agent_envs.appworld import interpreter
 from agent_envs.appworld.guest import syscalls
-from agent_envs.appworld.interpreter import Interpreter
 
 pytestmark = pytest.mark.slow
 
@@ -51,37 +31,20 @@ jail.Cells.fork = lambda self: jail.os.fork()
 """
 
 
-@contextmanager
-def warden_with(lines):
-    """The warden of this process is one that was started with other lines before its own."""
-    start = "warden.main("
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sandbox, "_BOOT", sandbox._BOOT.replace(start, f"{lines}\n{start}"))
-        made = sandbox.Warden()
-        patch.setattr(sandbox, "_warden_of", lambda pid: made)
-        yield made
-    made.close()
-
-
 def through(name):
     """The attempts of a class that got through, and those without a result."""
-    results = made(ATTACKS[name])
-    return [one for one in ATTACKS[name] if results.get(one) is None]
+    results = attacks.make_attempts(attacks.ATTACKS[name])
+    return [one for one in attacks.ATTACKS[name] if results.get(one) is None]
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", attacks.ATTACKS)
 def test_held(name):
     assert through(name) == []
 
 
-@pytest.mark.parametrize("name", LEAKS)
-def test_nothing_is_left_for_the_next_episode(name):
-    assert not leaked(name)
-
-
 def test_the_filter_alone_holds_them():
     with warden_with(FILTER_ALONE):
-        got = {name: through(name) for name in ATTACKS}
+        got = {name: through(name) for name in attacks.ATTACKS}
     told = {"the user", "the trainer's process"}  # their numbers, with which nothing can be done
     assert set(got.pop("environment")) <= told
     assert not any(got.values())
@@ -102,7 +65,7 @@ def test_the_attempts_get_through_without_the_filter():
         assert len(through("descriptors")) >= 8
         assert len(through("machine code")) >= 4
         assert not [one for one in through("host files") if "passwd" in one or "list" in one]
-        assert leaked("shared memory")
+        assert attacks.leaks("shared memory")
 
 
 CONTAINER = """
@@ -138,49 +101,47 @@ def test_every_other_system_call_fails():
     if syscalls.MACHINE == "x86_64":
         known |= {335, 336}  # uretprobe and uprobe: newer kernels never filter them, and end others
     others = sorted(set(range(600)) - known)
-    code = (
-        f"import re, json\nmodules = re.compile.__globals__['enum'].sys.modules\n"
-        f"ctypes = modules['ctypes']\nlibc = ctypes.CDLL(None, use_errno=True)\n"
-        f"zeros = [ctypes.c_long(0)] * 6\n"
-        f"print(json.dumps([(libc.syscall(ctypes.c_long(n), *zeros), ctypes.get_errno()) "
-        f"for n in {others}]))"
-    )
-    interpreter = Interpreter(NOW, "", timeout=60)
-    results = json.loads(interpreter.execute(code, None))
-    interpreter.close()
+    code = f"""{attacks.ESCAPE}import json
+ctypes = modules["ctypes"]
+libc, zeros = ctypes.CDLL(None, use_errno=True), [ctypes.c_long(0)] * 6
+print(json.dumps([(libc.syscall(ctypes.c_long(n), *zeros), ctypes.get_errno()) for n in {others}]))
+"""
+    alone = start(60)
+    results = json.loads(alone.execute(code, None))
+    alone.close()
     assert len(results) == len(others) > 500
     assert {tuple(result) for result in results} == {(-1, errno.EPERM)}
 
 
-@pytest.mark.parametrize("name", DEADLY)
-def test_code_that_ends_its_interpreter_costs_its_turn(name):
-    assert costs_its_turn(harness({name: DEADLY[name]}))
+OTHERS = {
+    "ends of the interpreter": (attacks.DEADLY, lambda code: costs_its_turn(harness({"": code}))),
+    "nonsense on the wire": (
+        attacks.WIRE,
+        lambda data: costs_its_turn(harness({"": attacks.SEND.format(data)}), fails=False),
+    ),
+    "answers sent ahead": (attacks.AHEAD, lambda code: not attacks.is_believed(code)),
+    "code that runs on": (attacks.ON, lambda code: not attacks.runs_on(code)),
+    "forged keys": (attacks.KEYS, lambda road: not attacks.forges_its_key(road)),
+    "loops": (attacks.LOOPS, lambda code: costs_its_turn(code, timeout=1)),
+    "leaks between episodes": (
+        dict(zip(attacks.LEAKS, attacks.LEAKS, strict=True)),
+        lambda name: not attacks.leaks(name),
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind, (table, _) in OTHERS.items() for name in table]
+)
+def test_what_costs_only_itself(kind, name):
+    table, is_held = OTHERS[kind]
+    assert is_held(table[name])
 
 
 @pytest.mark.skipif(syscalls.MACHINE != "x86_64", reason="x86-64 has two tables of system calls")
 @pytest.mark.parametrize("number", [0x4000_0000, 0x4000_0027, -1])
 def test_the_other_table_ends_the_interpreter(number):
     assert costs_its_turn(harness({"": f"libc.syscall(ctypes.c_long({number}))"}))
-
-
-@pytest.mark.parametrize("name", WIRE)
-def test_nonsense_on_the_wire_costs_its_turn(name):
-    assert costs_its_turn(harness({name: SEND.format(WIRE[name])}), fails=False)
-
-
-@pytest.mark.parametrize("name", AHEAD)
-def test_no_turn_gets_what_was_sent_before_it(name):
-    assert not believed(AHEAD[name])
-
-
-@pytest.mark.parametrize("name", ON)
-def test_nothing_runs_between_turns(name):
-    assert not runs_on(ON[name])
-
-
-@pytest.mark.parametrize("name", KEYS)
-def test_no_key_is_forged(name):
-    assert not forges_its_key(KEYS[name])
 
 
 def one_of_many(channel, deadline):
@@ -198,8 +159,8 @@ def test_answers_ahead_are_believed_where_tokens_are_known_and_nothing_rests(mon
     monkeypatch.setattr(interpreter, "receive", one_of_many)
     monkeypatch.setattr(interpreter.Process, "rest", lambda self: None)
     for name in ("500 results in one packet", "guessed tokens", "two calls in one packet"):
-        assert believed(AHEAD[name])
-    assert runs_on(ON["a loop"])
+        assert attacks.is_believed(attacks.AHEAD[name])
+    assert attacks.runs_on(attacks.ON["a loop"])
 
 
 SILENT = """
@@ -210,20 +171,14 @@ variables.Variables._report = lambda self, *, meddling: None
 
 def test_keys_are_forged_where_the_world_is_not_told_before():
     with warden_with(SILENT):
-        assert all(map(forges_its_key, KEYS.values()))
-
-
-@pytest.mark.parametrize("name", LOOPS)
-def test_loops_end(name):
-    assert costs_its_turn(LOOPS[name], timeout=1)
+        assert all(map(attacks.forges_its_key, attacks.KEYS.values()))
 
 
 def test_the_harness_sees_what_gets_through():
-    assert made({"nothing": "pass", "a failure": "1 / 0"}) == {
+    assert attacks.make_attempts({"nothing": "pass", "a failure": "1 / 0"}) == {
         "nothing": None,
         "a failure": "ZeroDivisionError: division by zero",
     }
-    assert "libc.syscall" in HARNESS
 
 
 def answer(machine, number, arguments=(0,) * 6, audit=None):
@@ -301,19 +256,8 @@ def test_the_numbers_are_those_of_this_machine():
         assert libc.syscall(getattr(syscalls.ALLOWED[name], syscalls.MACHINE)) == expected
 
 
-def test_the_table_of_the_docs_is_of_this_suite():
-    text = DOCS.read_text()
-    attempts = {name: len(codes) for name, codes in ATTACKS.items()}
-    attempts |= {
-        "ends of the interpreter": len(DEADLY),
-        "nonsense on the wire": len(WIRE),
-        "answers sent ahead": len(AHEAD),
-        "code that runs on": len(ON),
-        "forged keys": len(KEYS),
-        "loops": len(LOOPS),
-        "leaks between episodes": len(LEAKS),
-    }
-    total = sum(attempts.values())
-    assert total >= 400
-    for name, count in {**attempts, "all": total}.items():
-        assert f"| {name} | {count} | {count} | {count} |" in text
+def test_the_docs_count_the_attempts():
+    count = sum(map(len, attacks.ATTACKS.values())) + sum(
+        len(table) for table, _ in OTHERS.values()
+    )
+    assert f"{count} attempts in {len(attacks.ATTACKS) + len(OTHERS)} classes" in DOCS.read_text()

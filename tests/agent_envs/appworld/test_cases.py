@@ -3,50 +3,26 @@
 `cases/<family>.toml` holds the cases of one family. One case:
 
     [[case]]
-    task = "tick_off-17"      # <family>-<seed>: 0-11 and 20 on are train, 12-15 val, 16-19 test
+    task = "tick_off-17"
     right = true              # whether a careful person would accept what was done
     why = "One line: what this case is about."
-    code = '''
-    apis.shopping.update_item(access_token=token["shopping"], item_id=129, bought=True)
-    apis.supervisor.complete_task()
-    '''
+    code = "apis.supervisor.complete_task()"
 
-Every case has `task`, `right`, `why` (why it is right or wrong) and exactly one of
+Every case has `task`, `right`, `why` and one of
 
-* `code`: one piece of Python, or a list of pieces that are run as one turn each. They run after
-  `PREAMBLE` (below), which logs in to all apps: `token["mail"]` is the mail app's access token,
-  `me` the supervisor's profile, `now` the time, `every(api, **given)` all pages of a list.
-* `plus`: code that runs just before the shipped solution completes the task. With `right = false`
-  it adds harm to right work, with `right = true` something that is allowed.
+* `code`: a piece of Python, or a list of pieces, one a turn. They run after `PREAMBLE`, which gives
+  `token["mail"]` and so on, `me` (the profile) and `every(api, **given)` (all pages of a list).
+* `plus`: code that runs just before the shipped solution completes the task.
 * `swap`: two pieces of code: the shipped solution with the first replaced by the second.
 * `answer`: the shipped solution, which completes the task with this answer.
 
-The worlds of tasks are the same on every machine: look things up by code, or write ids and names as
-the world shows them. Code must run without an error, so that a case that is to be refused is not
-refused for a typing mistake. `fails = true` says that an error is part of the case.
+Code must run without an error unless `fails = true`.
 
-To write cases, look at the request, the whole world and the solution of a task:
-
-    python tests/agent_envs/appworld/test_cases.py show tick_off-17
-
-and at an app's APIs (name, parameters, documentation), as an agent sees them:
-
-    python tests/agent_envs/appworld/test_cases.py apis shopping
-
-To run them, all or some families, with the count, precision and recall of each:
-
-    python tests/agent_envs/appworld/test_cases.py run [family ...]
-
-A case states what is right by the request and by the rules in `docs/appworld.md` ("Success"),
-never by what the checker does today.
+A case follows the request and the rules in `docs/appworld.md`, not what the checker does today.
 """
-
-# ruff: noqa: T201  it is a command too
 
 from __future__ import annotations
 
-import json
-import sys
 import tomllib
 from pathlib import Path
 from typing import NamedTuple
@@ -54,7 +30,6 @@ from typing import NamedTuple
 import pytest
 
 from agent_envs.appworld import tasks
-from agent_envs.appworld.apps import APPS
 from agent_envs.appworld.families import FAMILIES
 from agent_envs.appworld.mini import MiniWorld
 
@@ -128,37 +103,16 @@ def turns(world: MiniWorld, case: Case) -> list[str]:
     return [*before, f"{head}{END}answer={case.answer!r})"]
 
 
-class BrokenError(Exception):
-    """The code of a case fails, though it should not."""
-
-
-def accepted(world: MiniWorld, case: Case) -> bool:
-    """Whether the task counts as done after a case was played."""
+def judge_case(world: MiniWorld, case: Case) -> str:
+    """How a case was judged wrongly, or broken; "" if neither."""
     world.open(case.task)
     for code in turns(world, case):
         output = world.execute(code)
         if "Execution failed" in output and not case.fails:
-            raise BrokenError(f"its code fails: {output[-300:]}")
-    return world.is_completed() and not world.evaluate().failures
-
-
-def wrong(world: MiniWorld, family: str) -> tuple[list[str], str]:
-    """The cases of a family that are judged wrongly or broken, and a line of figures."""
-    missed, judged = [], []
-    for case in cases(family):
-        try:
-            passed = accepted(world, case)
-        except BrokenError as error:
-            missed.append(f"{case.task}, {case.why} {error}")
-            continue
-        judged.append((case.right, passed))
-        if passed != case.right:
-            said = "accepted" if passed else "refused"
-            missed.append(f"{case.task}: {said}, though: {case.why}")
-    both = sum(right and passed for right, passed in judged)
-    right, passed = (sum(column) for column in zip(*judged, strict=True)) if judged else (0, 0)
-    precision, recall = both / max(passed, 1), both / max(right, 1)
-    return missed, f"{family:30}{len(judged):6}{right:7}{precision:11.3f}{recall:8.3f}"
+            return f"{case.task}, {case.why} its code fails: {output[-300:]}"
+    passed = world.is_completed() and not world.evaluate().failures
+    said = "accepted" if passed else "refused"
+    return "" if passed == case.right else f"{case.task}: {said}, though: {case.why}"
 
 
 @pytest.fixture(scope="module")
@@ -178,44 +132,9 @@ def world():
     ],
 )
 def test_the_checker_judges_as_a_careful_person_does(world, family):
-    missed, _ = wrong(world, family)
+    missed = [found for case in cases(family) if (found := judge_case(world, case))]
     assert not missed, "\n".join(missed)
 
 
 def test_every_file_of_cases_is_a_familys():
     assert {path.stem for path in FOLDER.iterdir()} <= set(FAMILIES)
-
-
-def _show(task_id: str) -> None:
-    task = tasks.make_task(task_id)
-    print(task.instruction, "", f"now: {task.household.now}", sep="\n")
-    print(f"supervisor: {task.household.person}", *task.household.addresses, sep="\n")
-    for table, rows in task.household.state.tables.items():
-        print("", table, *(json.dumps(row) for row in rows.values()), sep="\n")
-    for code in task.family.write_solution(task.plan):
-        print("", code, sep="\n")
-
-
-def _apis(app: str) -> None:
-    for api in APPS[app].apis.values():
-        given = ", ".join(
-            f"{p.name}: {p.kind}" + ("" if p.required else f" = {p.default!r}")
-            for p in api.parameters
-        )
-        print(f"{app}.{api.name}({given})\n    {api.description}\n    gives: {api.response}")
-
-
-def _run(families: list[str]) -> None:
-    world = MiniWorld()
-    print(f"{'family':30}{'cases':>6}{'right':>7}{'precision':>11}{'recall':>8}")
-    for family in families or FAMILIES:
-        missed, figures = wrong(world, family)
-        print(figures, *(f"    {line}" for line in missed), sep="\n")
-    world.close()
-
-
-if __name__ == "__main__":
-    if sys.argv[1] == "run":
-        _run(sys.argv[2:])
-    else:
-        {"show": _show, "apis": _apis}[sys.argv[1]](sys.argv[2])

@@ -7,104 +7,36 @@ import errno
 import os
 import resource
 import signal
-from contextlib import contextmanager
+import tomllib
 from pathlib import Path
 
 import gymnasium as gym
 import pytest
+from attacks import ESCAPE, below, start, warden_with
 
 import agent_envs  # noqa: F401  registers the id
 from agent_envs.appworld import sandbox
 from agent_envs.appworld.guest import ends
-from agent_envs.appworld.interpreter import Interpreter
 from agent_envs.appworld.sandbox import SandboxError, start_warden
 
 pytestmark = pytest.mark.slow
 
-NOW = "2024-05-03T10:30:00"
+CODE = {
+    end["name"]: end
+    for end in tomllib.loads(Path(__file__).with_name("code.toml").read_text())["ends"]
+}
 LONG = {"value": "x" * 3_900_000}
-ESCAPE = "import re\nmodules = re.compile.__globals__['enum'].sys.modules\n"
 FULL = "x = []\ntry:\n  while True: x.append(bytes(480))\nexcept MemoryError: pass\n"
 ROOM = FULL + "for _ in range(4000): x.pop()\n"  # for a call, not for its reply
-NEST = "from itertools import chain\nit = ()\nfor _ in range(10**6): it = chain(it)\nlist(it)"
 LIMIT = "variables and code need more than the limit of 256 MiB"
 ENDED = "Exception: The interpreter ended while the code ran"
 
 
-@contextmanager
-def warden_with(lines):
-    """The warden of this process is one that was started with other lines before its own."""
-    start = "warden.main("
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sandbox, "_BOOT", sandbox._BOOT.replace(start, f"{lines}\n{start}"))
-        made = sandbox.Warden()
-        patch.setattr(sandbox, "_warden_of", lambda pid: made)
-        yield made
-    made.close()
-
-
-# What code does; the end of what it is told; whether its variables remain.
-OF_THE_AGENT = {
-    "a MemoryError that is caught": (
-        "x = 1\ntry: bytes(10**9)\nexcept MemoryError: print('caught')",
-        "caught",
-        True,
-    ),
-    "a MemoryError": ("x = 1\nbytes(10**9)", f"MemoryError: {LIMIT}", True),
-    "a MemoryError with its own text": (
-        "x = 1\nraise MemoryError('mine')",
-        "MemoryError: mine",
-        True,
-    ),
-    "small objects": ("x = 1\ny = []\nwhile True: y.append(bytes(480))", LIMIT, True),
-    "memory that stays full": (FULL, "Execution successful.", True),
-    "a reply without room": (f"{ROOM}apis.a.b()", f"{ENDED} (out of memory: {LIMIT}).", False),
-    "a result without room": (
-        f"{ESCAPE}modules['json'].dumps = lambda *given: bytes(10**9)",
-        f"{ENDED} (out of memory: {LIMIT}).",
-        False,
-    ),
-    "a crash in C with full memory": (
-        f"{ESCAPE}{FULL}modules['ctypes'].string_at(1)",
-        f"{ENDED} (signal SIGSEGV, out of memory: {LIMIT}).",
-        False,
-    ),
-    "a crash in C": (
-        f"{ESCAPE}modules['ctypes'].string_at(1)",
-        f"{ENDED} (signal SIGSEGV).",
-        False,
-    ),
-    "recursion": ("x = 1\ndef f(): f()\nf()", "RecursionError: maximum recursion depth", True),
-    "recursion through calls": (
-        "x = 1\ndef f():\n  apis.a.b()\n  f()\nf()",
-        "RecursionError: maximum recursion depth",
-        True,
-    ),
-    "recursion in C": (NEST, f"{ENDED} (signal SIGSEGV).", False),
-    "code that is nested too deeply": (
-        "-" * 100_000 + "1",
-        "MemoryError: the code is nested too deeply, or longer than the memory left",
-        None,
-    ),
-    "an exit": (f"{ESCAPE}modules['os']._exit(3)", f"{ENDED} (exit status 3).", False),
-    "no connection": (
-        f"{ESCAPE}modules['os'].closerange(0, 16)\nwhile True: pass",
-        f"{ENDED} (it closed its connection).",
-        False,
-    ),
-    "no descriptor left": (
-        f"{ESCAPE}x = 1\nmodules['os'].dup(1)",
-        "PermissionError: [Errno 1] Operation not permitted",
-        True,
-    ),
-}
-
-
-@pytest.mark.parametrize("name", OF_THE_AGENT)
+@pytest.mark.parametrize("name", CODE)
 def test_the_agents_end(monkeypatch, name):
-    code, told, kept = OF_THE_AGENT[name]
+    code, told, kept = (CODE[name].get(key) for key in ("code", "output", "kept"))
     reply = LONG if "a reply" in name else {"value": 1}
-    interpreter = Interpreter(NOW, "", timeout=30)
+    interpreter = start(30)
     interpreter.execute("first = 1", None)
     with monkeypatch.context() as patch:
         patch.setattr(interpreter, "_rebuild", None)  # the code does not run again
@@ -119,14 +51,14 @@ def test_the_agents_end(monkeypatch, name):
 
 
 def test_full_memory_can_be_given_back():
-    interpreter = Interpreter(NOW, "", timeout=30)
+    interpreter = start(30)
     interpreter.execute(FULL, None)
     assert interpreter.execute("del x\nprint(len(bytes(10**8)))", None) == "100000000"
     interpreter.close()
 
 
 def test_a_copy_of_an_interpreter_with_full_memory_goes_on():
-    first = Interpreter(NOW, "", timeout=30)
+    first = start(30)
     first.execute(f"{FULL}while len(x) > 100_000: x.pop()", None)
     second = copy.copy(first)
     for one in (first, second):
@@ -135,19 +67,11 @@ def test_a_copy_of_an_interpreter_with_full_memory_goes_on():
     assert first.key == second.key
 
 
-def test_memory_that_is_full_when_code_runs_again_fails_the_episode():
-    interpreter = Interpreter(NOW, "", timeout=30)
-    interpreter.journal.append((f"{ROOM}apis.a.b()", [LONG]))
-    output = interpreter.execute("print(1)", None)
-    assert f"earlier code could not be run again (out of memory: {LIMIT})" in output
-    assert interpreter.lost
-
-
 def test_cpu_time_is_the_agents_although_its_end_is_a_kill():
     code = "apis.a.b()\nwhile True: pass"
     calls = []
     with warden_with("from agent_envs.appworld.guest import ends\nends.CPU = 1"):
-        interpreter = Interpreter(NOW, "", timeout=100)
+        interpreter = start(100)
         interpreter.execute("x = 1", None)
         output = interpreter.execute(code, lambda *call: calls.append(call) or {"value": 1})
         assert f"{ENDED} (it used its 1 seconds of CPU time)." in output
@@ -174,7 +98,7 @@ modules["os"]._exit(5)
 
 def test_an_exit_after_the_result_fails_its_own_turn():
     with warden_with(LATE):
-        interpreter = Interpreter(NOW, "", timeout=30)
+        interpreter = start(30)
         assert f"{ENDED} (exit status 5)." in interpreter.execute(ESCAPE + LEAVE, None)
         assert interpreter.journal == []
 
@@ -187,19 +111,10 @@ def test_full_memory_is_an_invalid_turn():
     observation, _, terminated, truncated, info = env.step(f"```python\n{code}\n```")
     assert LIMIT in observation
     assert (info["valid"], info["invalid_reason"]) == (False, "error")
-    assert not terminated
-    assert not truncated
-    observation, *_ = env.step(
-        "```python\nprint(apis.supervisor.show_profile()['email'] == who)\n```"
-    )
-    assert observation == "True"
+    assert (terminated, truncated) == (False, False)
+    code = "print(apis.supervisor.show_profile()['email'] == who)"
+    assert env.step(f"```python\n{code}\n```")[0] == "True"
     env.close()
-
-
-def below(pid):
-    """The processes below one."""
-    listed = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [number for child in map(int, listed) for number in (child, *below(child))]
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
@@ -211,12 +126,11 @@ def test_a_signal_from_outside_is_the_machines(number):
         calls.append(call)
         if len(calls) == 1:
             os.kill(below(start_warden().pid)[-1], number)
-            os.kill(
-                below(start_warden().pid)[-1], signal.SIGKILL
-            )  # the first of a space has no SIGTERM
+            # the first of a space has no SIGTERM
+            os.kill(below(start_warden().pid)[-1], signal.SIGKILL)
         return {"value": len(calls)}
 
-    interpreter = Interpreter(NOW, "", timeout=30)
+    interpreter = start(30)
     assert interpreter.execute("print(apis.a.b(), apis.a.b())", once) == "1 2"
     interpreter.close()
 
@@ -230,46 +144,52 @@ def refused(self):
     return fork(self)
 warden.jail.Cells.fork = refused
 """
+LOW = """
+def refused(): raise ValueError("too high")
+probed = warden._probe
+def then(*given):
+    told = probed(*given)
+    warden.jail.drop = refused
+    return told
+warden._probe = then
+"""
+REFUSALS = [
+    (
+        REFUSE.format(number=errno.EAGAIN),
+        r"process for an interpreter: .* \(EAGAIN\); raise its limit",
+    ),
+    (REFUSE.format(number=errno.ENOMEM), r"process for an interpreter: .* \(ENOMEM\); free memory"),
+    (REFUSE.format(number=errno.ENOSYS), r"process for an interpreter: .* \(ENOSYS\)$"),
+    (
+        "import os\ndef refused(): raise BlockingIOError(11, '')\nos.fork = refused",
+        r"a process to the sandbox's warden: .* \(EAGAIN\); raise its limit of processes",
+    ),
+    ("raise SystemExit(3)", r"the sandbox's warden did not start .*it ended before it was ready"),
+    (
+        "warden.run.serve = lambda *given: warden.os._exit(7)",
+        r"an interpreter ended as it started, before any code ran \(exit status 7\)",
+    ),
+    (LOW, r"this machine refused an interpreter its limits: ValueError: too high"),
+    (
+        "warden.socket.recv_fds = lambda channel, size, most: (channel.recv(size), [], 0, '')",
+        r"refused a process for an interpreter: .* \(EMFILE\)",
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    ("number", "told"),
-    [
-        (errno.EAGAIN, r"\(EAGAIN\); raise its limit of processes \(ulimit -u"),
-        (errno.ENOMEM, r"\(ENOMEM\); free memory"),
-        (errno.ENOSYS, r"\(ENOSYS\)$"),
-    ],
-)
-def test_a_process_that_the_machine_refuses(number, told):
-    interpreter = Interpreter(NOW, "", timeout=30)
-    with warden_with(REFUSE.format(number=number)) as made:
-        with pytest.raises(SandboxError, match=f"refused a process for an interpreter: .*{told}"):
-            interpreter.execute("x = 1", None)
-        assert made.alive  # and so are its other interpreters
+@pytest.mark.parametrize(("lines", "told"), REFUSALS)
+def test_what_the_machine_refuses_is_no_fault_of_the_agent(lines, told):
+    interpreter = start(30)
+    with pytest.raises(SandboxError, match=told), warden_with(lines):
+        interpreter.execute("x = 1", None)
     assert interpreter.execute("print(1)", None) == "1"  # the machine has room again
     interpreter.close()
-
-
-@pytest.mark.parametrize(
-    ("lines", "told"),
-    [
-        (
-            "import os\ndef refused(): raise BlockingIOError(11, '')\nos.fork = refused",
-            r"a process to the sandbox's warden: .* \(EAGAIN\); raise its limit of processes",
-        ),
-        ("raise SystemExit(3)", r"did not start .*it ended before it was ready"),
-    ],
-)
-def test_a_warden_that_does_not_start(lines, told):
-    with pytest.raises(SandboxError, match=told), warden_with(lines):
-        pass
 
 
 @pytest.mark.parametrize(
     ("what", "number", "told"),
     [
         ("_launch", errno.EAGAIN, r"needs to start: .* \(EAGAIN\); raise its limit of processes"),
-        ("_launch", errno.ENOMEM, r"needs to start: .* \(ENOMEM\); free memory"),
         ("_empty_folder", errno.ENOSPC, r"needs to start: .* \(ENOSPC\); free space in the folder"),
     ],
 )
@@ -283,7 +203,7 @@ def test_what_the_machine_refuses_to_a_warden(monkeypatch, what, number, told):
 
 
 def test_no_descriptor_left_in_this_process():
-    interpreter = Interpreter(NOW, "", timeout=30)
+    interpreter = start(30)
     start_warden()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
@@ -296,40 +216,12 @@ def test_no_descriptor_left_in_this_process():
     interpreter.close()
 
 
-@pytest.mark.parametrize(
-    ("lines", "told"),
-    [
-        (
-            "warden.run.serve = lambda *given: warden.os._exit(7)",
-            r"an interpreter ended as it started, before any code ran \(exit status 7\)",
-        ),
-        (
-            (
-                "def refused(): raise ValueError('too high')\n"
-                "probed = warden._probe\ndef then(*given):\n  told = probed(*given)\n"
-                "  warden.jail.drop = refused\n  return told\nwarden._probe = then"
-            ),
-            r"this machine refused an interpreter its limits: ValueError: too high",
-        ),
-        (
-            "warden.socket.recv_fds = lambda channel, size, most: (channel.recv(size), [], 0, '')",
-            r"refused a process for an interpreter: .* \(EMFILE\)",
-        ),
-    ],
-)
-def test_an_interpreter_that_does_not_start_is_the_machines(lines, told):
-    with warden_with(lines):
-        interpreter = Interpreter(NOW, "", timeout=30)
-        with pytest.raises(SandboxError, match=told):
-            interpreter.execute("x = 1", None)
-
-
 def test_limits_that_are_lower_already_are_kept():
     lines = "import resource\nresource.setrlimit(resource.RLIMIT_CPU, (50, 60))"
     with warden_with(lines) as made:
         assert all(made.enforced.values())
         code = f"{ESCAPE}r = modules['resource']\nprint(r.getrlimit(r.RLIMIT_CPU))"
-        interpreter = Interpreter(NOW, "", timeout=30)
+        interpreter = start(30)
         assert "PermissionError" in interpreter.execute(code, None)  # no call reads them
         assert interpreter.execute("print(1)", None) == "1"
         interpreter.close()

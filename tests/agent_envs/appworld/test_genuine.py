@@ -86,6 +86,6 @@ def test_what_is_wrong_is_invalid_and_ending_at_once_fails(env):
 def test_a_server_that_is_killed_is_replaced_and_told_all(env):
     env.reset(seed=0)
     step(env, LOGIN)
-    os.killpg(env.unwrapped.world.server._process.process.pid, signal.SIGKILL)
+    os.killpg(env.unwrapped.world.server.process.pid, signal.SIGKILL)
     step(env, PIN)
     assert step(env, DONE)[4]["success"]

@@ -7,10 +7,12 @@ import os
 import pickle
 import signal
 import time
+import tomllib
 from pathlib import Path
 
 import gymnasium as gym
 import pytest
+from attacks import ESCAPE, NOW, below, start
 
 import agent_envs  # noqa: F401  registers the id
 from agent_envs.appworld.interpreter import Interpreter
@@ -18,7 +20,7 @@ from agent_envs.appworld.sandbox import start_warden
 
 pytestmark = pytest.mark.slow
 
-NOW = "2024-05-03T10:30:00"
+CODE = tomllib.loads(Path(__file__).with_name("code.toml").read_text())
 NONSENSE = """
 for number in range(3, 16):
     try:
@@ -26,84 +28,24 @@ for number in range(3, 16):
     except OSError:
         pass
 """
-ESCAPE = "import re\nmodules = re.compile.__globals__['enum'].sys.modules\n"
 
 
 def echo(app, api, given):
     return {"value": [app, api, given]}
 
 
-def children(pid):
-    """The processes below one, with all below them."""
-    try:
-        listed = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:
-        return []
-    return [below for child in map(int, listed) for below in (child, *children(child))]
-
-
 def interpreters():
     """The interpreters of this process; the first two below a warden are its own."""
-    return children(start_warden().pid)[1:]
+    return below(start_warden().pid)[1:]
 
 
-@pytest.mark.parametrize(
-    ("code", "output"),
-    [
-        ("x = 1", "Execution successful."),
-        ("print('hello')", "hello"),
-        ("print()", "Execution successful."),
-        ("1 + 1", "Execution successful."),
-        ("", "No code available to execute."),
-        (" \n", "No code available to execute."),
-        ("print(apis.notes.show_note(note_id=3))", "['notes', 'show_note', {'note_id': 3}]"),
-        ("print(getattr(apis, 'notes').login())", "['notes', 'login', {}]"),
-        ("import json\nprint(json.dumps({'a': [1]}))", '{"a": [1]}'),
-        ("from datetime import datetime\nprint(datetime.now())", "2024-05-03 10:30:00"),
-        ("import datetime as d\nprint(d.date.today(), d.datetime.utcnow().hour)", "2024-05-03 10"),
-        ("import time\ntime.sleep(9999)\nprint(time.strftime('%A'))", "Friday"),
-        ("import time\nprint(time.time())", "1714732200.0"),
-        (
-            "import time\nprint(time.ctime(), time.time_ns())",
-            "Fri May  3 10:30:00 2024 1714732200000000000",
-        ),
-        (
-            "import time\nprint(time.ctime(0), time.asctime())",
-            "Thu Jan  1 00:00:00 1970 Fri May  3 10:30:00 2024",
-        ),
-        ("from collections.abc import Mapping\nprint(isinstance({}, Mapping))", "True"),
-        ("import collections\nprint(collections.abc.Sized is not None)", "True"),
-        ("print(object())", "<object object at 0x>"),
-        (
-            "class A:\n  def __init__(self):\n    self.a = 1\nprint(A().a, type(A()).__name__)",
-            "1 A",
-        ),
-        ("with open('a', 'w') as f:\n  print('one', file=f)\nprint(open('a').read())", "one\n"),
-        ("print('\\N{BULLET} naïve 漢')", "• naïve 漢"),
-    ],
-)
+@pytest.mark.parametrize(("code", "output"), [tuple(row.values()) for row in CODE["prints"]])
 def test_what_code_prints(run, code, output):
     assert run(code) == output
+    assert run("print('on')") == "on"
 
 
-@pytest.mark.parametrize(
-    ("code", "last"),
-    [
-        ("print(1 / 0)", "ZeroDivisionError: division by zero"),
-        ("def f(x: unknown): pass", "NameError: name 'unknown' is not defined"),
-        ("f(", "SyntaxError: '(' was never closed"),
-        ("raise SystemExit(3)", "SystemExit: 3"),
-        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
-        ("def r():\n  r()\nr()", "RecursionError: maximum recursion depth exceeded"),
-        ("(" * 300, "SyntaxError: too many nested parentheses"),
-        ("x = [0] * 10**9", "MemoryError"),
-        ("apis.notes.show_note(3)", "takes named arguments only, like page_index=0"),
-        ("apis.notes.show_note(note_id={1})", "TypeError: Object of type set is not JSON serial"),
-        ("open('nowhere.txt')", "no file 'nowhere.txt': `open` sees only what this task's code"),
-        ("open('/etc/passwd')", "no file '/etc/passwd': `open` sees only what this task's code"),
-        ("open('a', 'rb')", "files are UTF-8 texts in the sandbox"),
-    ],
-)
+@pytest.mark.parametrize(("code", "last"), [tuple(row.values()) for row in CODE["fails"]])
 def test_how_code_fails(run, code, last):
     output = run(code)
     assert output.startswith("Execution failed. Traceback:\n")
@@ -111,7 +53,14 @@ def test_how_code_fails(run, code, last):
     assert run("print('on')") == "on"
 
 
-def test_a_traceback_names_the_lines_of_the_code(run):
+def test_a_traceback_names_the_lines_of_the_code_also_of_earlier_turns(run):
+    run("def inverse(x):\n    return 1 / x")
+    assert run("# none\n# none\ninverse(0)") == (
+        "Execution failed. Traceback:\n"
+        '  File "<code>", line 3, in <module>\n    inverse(0)\n'
+        '  File "<code>", line 2, in inverse\n    return 1 / x\n'
+        "ZeroDivisionError: division by zero"
+    )
     assert run("def f(x):\n    return 1 / x\n\nprint('before')\nf(0)") == (
         "before\nExecution failed. Traceback:\n"
         '  File "<code>", line 5, in <module>\n    f(0)\n'
@@ -121,7 +70,7 @@ def test_a_traceback_names_the_lines_of_the_code(run):
 
 
 def test_an_error_of_a_call_is_an_exception_to_catch():
-    interpreter = Interpreter(NOW, "", timeout=20)
+    interpreter = start()
     code = "try:\n  apis.a.b()\nexcept Exception as e:\n  print('caught', e)"
     told = "Response status code is 401:\n{}"
     assert interpreter.execute(code, lambda *call: {"error": told}) == f"caught {told}"
@@ -145,58 +94,44 @@ def test_the_same_seed_draws_the_same():
 
 def test_chance_is_never_the_machines():
     code = "import random\nprint(random.Random().random(), random.SystemRandom)"
-    assert "has no attribute 'SystemRandom'" in Interpreter(NOW, "", timeout=20).execute(code, echo)
+    assert "has no attribute 'SystemRandom'" in start().execute(code, echo)
     for made in ("Random()", "Random(None)", "Random(3); r.seed()"):
         code = f"import random\nr = random.{made}\nprint(r.random())"
         drawn = {Interpreter(NOW, "one", timeout=20).execute(code, echo) for _ in range(3)}
         assert len(drawn) == 1
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("open('f', 'w').write('a')", "open('f', 'w').write('b')"),
-        ("import random", "import random\nrandom.random()"),
-        ("import random\nrandom.seed(1)", "import random\nrandom.seed(2)"),
-        ("a = []\nb = a", "a = []\nb = []"),
-        ("a = []\nb = []\nc = a", "a = []\nb = []\nc = b"),
-        ("import warnings", "import warnings\nwarnings.simplefilter('error')"),
-        ("import io", "import io\nio.__doc__ = ''"),
-        ("def f(): return 1", "def f(): return 2"),
-        ("x = 1", "x = 1.0"),
-        ("x = [1, 2]", "x = (1, 2)"),
-    ],
-)
-def test_two_states_have_two_keys(one, other):
-    keys = []
-    for code in (one, one, other):
-        interpreter = Interpreter(NOW, "", timeout=20)
+def keys_after(*codes):
+    """The key of one interpreter after each code."""
+    interpreter, keys = start(), []
+    for code in codes:
         interpreter.execute(code, echo)
         keys.append(interpreter.key)
-        interpreter.close()
-    assert keys[0] == keys[1] != keys[2]
+    interpreter.close()
+    return keys
+
+
+@pytest.mark.parametrize(("first", "undo"), [tuple(row.values()) for row in CODE["undone"]])
+def test_keys_know_the_variables(first, undo):
+    changed, again, back = keys_after(first, "print(1)", undo)
+    assert changed != "" == back
+    read = not any(sign in first for sign in ("iter", "000"))
+    assert (again == changed) == read  # what cannot be read, the code so far stands for
+
+
+@pytest.mark.parametrize(("one", "other"), [tuple(row.values()) for row in CODE["distinct"]])
+def test_two_states_have_two_keys(one, other):
+    assert keys_after(one) == keys_after(one) != keys_after(other)
+
+
+def test_equal_variables_have_equal_keys():
+    (one,) = keys_after("x = {'a': [1, 2.5, None], 'b': ('c', b'd', {3})}")
+    assert keys_after("x = dict(a=[1, 5 / 2, None])\nx['b'] = ('c', b'd', set([3]))") == [one]
 
 
 def test_variables_that_cannot_be_read_keep_what_was_before_them():
-    keys = []
-    for first in ("x = 1", "x = 1", "x = 2"):
-        interpreter = Interpreter(NOW, "", timeout=20)
-        interpreter.execute(first, echo)
-        interpreter.execute("g = (n for n in range(3))", echo)
-        keys.append(interpreter.key)
-        interpreter.close()
-    assert keys[0] == keys[1] != keys[2]
-
-
-def test_a_copy_goes_on_by_itself():
-    one = Interpreter(NOW, "", timeout=20)
-    one.execute("x = 1", echo)
-    for other in (copy.copy(one), copy.deepcopy(one), pickle.loads(pickle.dumps(one))):
-        assert other.execute("x += 1\nprint(x)", echo) == "2"
-        assert (len(one.journal), len(other.journal)) == (1, 2)
-        other.close()
-    assert one.execute("print(x)", echo) == "1"
-    one.close()
+    one, again, other = (keys_after(x, "g = (n for n in range(3))") for x in ("x=1", "x=1", "x=2"))
+    assert one[1] == again[1] != other[1]
 
 
 def test_output_is_cut(run):
@@ -204,15 +139,11 @@ def test_output_is_cut(run):
     assert len(output) < 20_100
     assert output.endswith("[cut: the first 20000 of 10000000 characters]")
     assert len(run("raise ValueError('x' * 10**6)")) < 20_200
-
-
-def test_a_failure_is_told_after_a_flood(run):
-    output = run("print('x' * 10**6)\n1/0")
-    assert output.endswith("ZeroDivisionError: division by zero")
+    assert run("print('x' * 10**6)\n1/0").endswith("ZeroDivisionError: division by zero")
 
 
 def test_code_that_takes_too_long_is_ended_and_the_rest_is_kept():
-    interpreter = Interpreter(NOW, "", timeout=1.5)
+    interpreter = start(1.5)
     interpreter.execute("kept = 3", echo)
     output = interpreter.execute("lost = 4\nwhile True: pass", echo)
     assert "Exception: Execution timed out after 1.5 seconds." in output
@@ -225,31 +156,27 @@ def test_an_interpreter_that_does_not_read_cannot_hold_the_world_up():
         os.kill(interpreters()[-1], signal.SIGSTOP)
         return {"value": "x" * 3_000_000}
 
-    interpreter = Interpreter(NOW, "", timeout=1)
+    interpreter = start(1)
     interpreter.execute("x = 1", echo)
     assert "timed out after 1 seconds" in interpreter.execute("apis.a.b()", answer)
     assert interpreter.execute("print(x)", echo) == "1"
 
 
-def test_code_cannot_outlive_its_time_by_calling():
-    interpreter = Interpreter(NOW, "", timeout=1.5)
-    code = "while True:\n  try:\n    apis.a.b()\n  except: pass"
-    assert "timed out after" in interpreter.execute(code, echo)
-
-
 @pytest.mark.parametrize("part", [0, 1])
 def test_a_warden_that_is_killed_is_started_again(part):
-    interpreter = Interpreter(NOW, "", timeout=20)
+    interpreter = start()
     interpreter.execute("x = 1", echo)
     old = start_warden()
     pid = old._process.pid
-    os.kill((pid, *children(pid))[part], signal.SIGKILL)
+    os.kill((pid, *below(pid))[part], signal.SIGKILL)
     old._process.wait(timeout=20)  # the end of either is the other's
     assert interpreter.execute("print(x)", echo) == "1"
     assert start_warden() is not old
 
 
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda i: pickle.loads(pickle.dumps(i))])
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda i: pickle.loads(pickle.dumps(i))]
+)
 def test_a_copy_knows_the_same_and_calls_nothing_twice(copied):
     calls = []
 
@@ -257,7 +184,7 @@ def test_a_copy_knows_the_same_and_calls_nothing_twice(copied):
         calls.append(api)
         return {"value": len(calls)}
 
-    first = Interpreter(NOW, "", timeout=20)
+    first = start()
     first.execute("x = [apis.a.one(), apis.a.two()]\n1/0", answer)
     other = copied(first)
     assert other.execute("x.append(apis.a.three())\nprint(x)", answer) == "[1, 2, 3]"
@@ -268,7 +195,7 @@ def test_a_copy_knows_the_same_and_calls_nothing_twice(copied):
 def test_no_process_before_the_first_code():
     start_warden()
     before = set(interpreters())
-    interpreter = Interpreter(NOW, "", timeout=20)
+    interpreter = start()
     assert not set(interpreters()) - before
     interpreter.execute("x = 1", echo)
     (mine,) = set(interpreters()) - before
@@ -278,7 +205,7 @@ def test_no_process_before_the_first_code():
 
 
 def test_one_that_is_forgotten_ends():
-    interpreter = Interpreter(NOW, "", timeout=20)
+    interpreter = start()
     interpreter.execute("x = 1", echo)
     mine = interpreters()[-1]
     del interpreter
@@ -298,13 +225,6 @@ def kill_the_newest():
     os.kill(interpreters()[-1], signal.SIGKILL)
 
 
-def test_killed_between_turns_it_goes_on_as_before():
-    interpreter = Interpreter(NOW, "", timeout=20)
-    assert interpreter.execute("x = apis.a.b(n=1)", echo) == "Execution successful."
-    kill_the_newest()
-    assert interpreter.execute("print(x)", echo) == "['a', 'b', {'n': 1}]"
-
-
 def test_killed_once_in_a_turn_the_code_runs_again_and_calls_nothing_twice():
     calls = []
 
@@ -314,10 +234,12 @@ def test_killed_once_in_a_turn_the_code_runs_again_and_calls_nothing_twice():
             kill_the_newest()
         return {"value": len(calls)}
 
-    interpreter = Interpreter(NOW, "", timeout=20)
-    code = "print(apis.a.one(), apis.a.two(), apis.a.three())"
+    interpreter = start()
+    code = "print(apis.a.one(), apis.a.two(), apis.a.three())\nx = 4"
     assert interpreter.execute(code, answer) == "1 2 3"
     assert calls == ["one", "two", "three"]
+    kill_the_newest()  # between turns
+    assert interpreter.execute("print(x)", answer) == "4"
 
 
 def test_killed_twice_by_the_same_code_is_the_codes_fault():
@@ -325,7 +247,7 @@ def test_killed_twice_by_the_same_code_is_the_codes_fault():
         kill_the_newest()
         return {"value": None}
 
-    interpreter = Interpreter(NOW, "", timeout=20)
+    interpreter = start()
     interpreter.execute("x = 1", echo)
     output = interpreter.execute("apis.a.one()\napis.a.two()", answer)
     assert "Exception: The interpreter ended while the code ran (signal SIGKILL)." in output
@@ -336,7 +258,7 @@ def test_an_interrupt_ends_the_process():
     def interrupt(app, api, given):
         raise KeyboardInterrupt
 
-    interpreter = Interpreter(NOW, "", timeout=20)
+    interpreter = start()
     interpreter.execute("x = 1", echo)
     mine = interpreters()[-1]
     with pytest.raises(KeyboardInterrupt):
@@ -347,7 +269,7 @@ def test_an_interrupt_ends_the_process():
 
 def rebuilt(code, replies=(), timeout=1):
     """An interpreter that has to run `code` again before it goes on."""
-    interpreter = Interpreter(NOW, "", timeout=timeout)
+    interpreter = start(timeout)
     interpreter.journal.append((code, list(replies)))
     return interpreter
 
@@ -397,14 +319,14 @@ def test_a_lost_interpreter_ends_the_episode_without_success():
 
 
 def test_a_reply_too_long_to_send_is_an_error_to_read():
-    interpreter = Interpreter(NOW, "", timeout=20)
+    interpreter = start()
     output = interpreter.execute("apis.a.b()", lambda *call: {"value": "x" * 5_000_000})
     assert "Exception: Response status code is 413:" in output
     assert interpreter.execute("print(1)", echo) == "1"
 
 
 def test_a_fork_of_the_trainer_has_interpreters_of_its_own():
-    interpreter = Interpreter(NOW, "", timeout=60)
+    interpreter = start(60)
     interpreter.execute("x = apis.a.b(n=1)", echo)
     pid = os.fork()
     if not pid:

@@ -106,15 +106,6 @@ def test_advantages_sum_to_the_return_less_the_first_value(kind):
         assert sum(turn.advantage for turn in found) == pytest.approx(total - found[0].value)
 
 
-def test_another_environment():
-    # 2 and 10 of a king: the first two symbols "10" and "+" of six listed, then "2", then "="
-    env = gym.make("EZPoints-v0", split="all", max_turns=4)
-    name = next(one for one in env.panel.task_ids if one.endswith("-KS-2H"))
-    listed = {"10": 1.0}, {"+": 0.5, "*": 0.5}, {"2": 1.0}, {"=": 1.0}
-    found = turn_values(env, name, lambda _, info: listed[info["turn"]], ["10", "+", "2", "="])
-    assert [turn.value for turn in found] == [0.5, 0.5, 1.0, 1.0]
-
-
 def test_the_environment_is_unchanged_and_mistakes_are_refused():
     env, name, task = make("decisive")
     env.reset(options={"task_id": name})

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import copy
 import json
-import multiprocessing
 import pickle
 import socket
 import sys
 import threading
-import tracemalloc
-import zlib
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_envs import retry
-from agent_envs.retrieval import client
+from agent_envs import web
 from agent_envs.retrieval.client import Http, RetrievalError, read_passage
-from agent_envs.retrieval.passages import Passage, Retriever
+from agent_envs.retrieval.passages import Passage
 
 pytest.importorskip("httpx2", reason="no httpx2; pip install 'agent-envs[search]'")
 
@@ -44,10 +40,10 @@ class Stub(ThreadingHTTPServer):
 
     daemon_threads = False
 
-    def __init__(self, answer, port=0):
+    def __init__(self, answer):
         self.answer, self.asked, self.connections = answer, [], []
         self.closing = threading.Event()
-        super().__init__(("127.0.0.1", port), Handler)
+        super().__init__(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server_port}/retrieve"
         self._thread = threading.Thread(target=self.serve_forever, args=(0.02,))
 
@@ -122,10 +118,6 @@ def fail_first(fault, times=1):
     return answer
 
 
-def leave(handler, _):
-    handler.close_connection = True
-
-
 def leave_midway(handler, _):
     handler.send_response(200)
     handler.send_header("Content-Length", "1000")
@@ -144,21 +136,6 @@ def hang(handler, _):
     handler.close_connection = True
 
 
-def drip(handler, _):
-    handler.wfile.write(b"HTTP/1.1 200 OK\r\n")
-    with suppress(OSError):
-        while not handler.server.closing.wait(0.05):
-            handler.wfile.write(b"X: 1\r\n")
-    handler.close_connection = True
-
-
-def send_bomb(handler, _):
-    """256 MiB of spaces in 256 kB."""
-    packer = zlib.compressobj(9, wbits=31)
-    packed = b"".join(packer.compress(b" " * (1 << 20)) for _ in range(256)) + packer.flush()
-    say(handler, packed, Content_Encoding="gzip")
-
-
 def with_status(status, **headers):
     return lambda handler, _: say(handler, {"detail": "not now"}, status, **headers)
 
@@ -167,7 +144,7 @@ def with_status(status, **headers):
 def waits(monkeypatch):
     """Seconds that the client would have waited."""
     waited = []
-    monkeypatch.setattr(retry, "sleep", waited.append)
+    monkeypatch.setattr(web, "sleep", waited.append)
     return waited
 
 
@@ -215,8 +192,6 @@ def test_a_422_for_another_reason_settles_nothing():
 def test_results_of_any_number():
     with Stub(lambda handler, _: say(handler, {"result": [[], documents("b", 5)]})) as server:
         one = Http(server.url.removesuffix("/retrieve"))
-        assert one.url == server.url
-        assert isinstance(one, Retriever)
         assert one.search(["a", "b"], 3) == [[], found("b", 3)]
         assert one.search([], 3) == []
         assert len(server.asked) == 1
@@ -228,7 +203,6 @@ def test_results_of_any_number():
 @pytest.mark.parametrize(
     ("fault", "times"),
     [
-        (leave, 1),
         (leave_midway, 3),
         (babble, 1),
         (with_status(429), 1),
@@ -251,7 +225,6 @@ def test_a_passing_fault_is_retried(fault, times, waits):
         (with_status(404), "in 1 try: HTTP 404", 1),
         (with_status(500), r"in 3 tries and \d s of waiting: HTTP 500, .*not now", 3),
         (hang, r"in 3 tries and \d s of waiting: .*timed out", 3),
-        (drip, r"in 3 tries and \d s of waiting: .*timed out", 3),
     ],
 )
 def test_a_lasting_fault_raises(fault, message, tries, waits):
@@ -260,19 +233,6 @@ def test_a_lasting_fault_raises(fault, message, tries, waits):
             Http(server.url, timeout=0.3, retries=2, outage=0).search(["a"], 1)
         assert len(server.asked) == tries
     assert len(waits) == tries - 1
-
-
-@pytest.mark.slow
-def test_an_answer_without_an_end(monkeypatch):
-    monkeypatch.setattr(client, "_LARGEST", 1 << 20)
-    with Stub(send_bomb) as server:
-        tracemalloc.start()
-        with pytest.raises(RetrievalError, match="has more than 1,048,576 bytes"):
-            Http(server.url).search(["a"], 1)
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        assert len(server.asked) == 1
-    assert peak < 8 << 20
 
 
 def test_an_outage_is_waited_for(waits, caplog):
@@ -288,16 +248,6 @@ def test_an_outage_is_waited_for(waits, caplog):
     assert "waiting up to 60 s" in caplog.text
 
 
-def test_a_server_that_comes_back(monkeypatch):
-    with Stub(search_r1) as first:
-        one = Http(first.url)
-        assert one.search(["a"], 1) == [found("a", 1)]
-    with ExitStack() as stack:
-        back = lambda _: stack.enter_context(Stub(search_r1, first.server_port))  # noqa: E731
-        monkeypatch.setattr(retry, "sleep", back)
-        assert one.search(["b"], 1) == [found("b", 1)]
-
-
 @pytest.mark.parametrize(
     ("header", "least", "most"),
     [("7", 7.0, 7.0), ("999999", 30.0, 30.0), ("soon", 0.25, 0.5), ("-5", 0.25, 0.5)],
@@ -311,12 +261,10 @@ def test_a_server_may_ask_for_a_longer_wait(header, least, most, waits):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "Expecting value"),
         (b"<html>welcome</html>", "in b'<html>welcome"),
         (b"\xff\xfe\xff", "codec"),
         (b"[" * 100_000, "recursion"),
         ([], "no lists"),
-        ({"results": [[]]}, "no lists"),
         ({"result": {"0": []}}, "no lists"),
         ({"result": [None]}, "no lists"),
         ({"result": []}, "0 lists of passages for 1 queries"),
@@ -325,7 +273,6 @@ def test_a_server_may_ask_for_a_longer_wait(header, least, most, waits):
         ({"result": [[{"id": "1"}]]}, "passage"),
         ({"result": [[{"document": None, "score": 1.0}]]}, "passage"),
         ({"result": [[{"document": "a", "score": "high"}]]}, "must be a number, got 'high'"),
-        ({"result": [[{"document": "a", "score": True}]]}, "must be a number, got True"),
         ({"result": [[{"document": "a", "score": 10**400}]]}, "too large"),
     ],
 )
@@ -366,17 +313,6 @@ def test_threads_and_copies_share_connections():
         with ThreadPoolExecutor(16) as pool:
             results = list(pool.map(lambda i: one.search([f"q{i}"], 2), range(16)))
     assert results == [[found(f"q{i}", 2)] for i in range(16)]
-
-
-@pytest.mark.slow
-def test_a_forked_process_has_connections_of_its_own():
-    with Stub(search_r1) as server:
-        one = Http(server.url)
-        one.search(["a"], 1)
-        with multiprocessing.get_context("fork").Pool(1) as pool:
-            assert pool.apply(one.search, (["b"], 1)) == [found("b", 1)]
-        assert one.search(["c"], 1) == [found("c", 1)]
-        assert len(server.connections) == 2
 
 
 # documents

@@ -89,13 +89,16 @@ def test_bm25_is_the_same_in_copies_and_in_every_process():
         "bm25 = BM25([Passage(str(i), '', text) for i, text in enumerate(words)])\n"
         "print(bm25.search(['w1 w2 w3 w4 w9 w16', 'w3 w4'], 9))"
     )
-    outputs = {run(program, {"PYTHONHASHSEED": seed, "PATH": ""}) for seed in ("0", "1")}
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={"PYTHONHASHSEED": seed, "PATH": ""},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "1")
+    }
     assert len(outputs) == 1
-
-
-def run(program, env=None):
-    command = [sys.executable, "-c", program]
-    return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
 
 
 @pytest.mark.long
@@ -255,12 +258,3 @@ def test_retrievers_by_name_are_made_once(tmp_path, monkeypatch):
     monkeypatch.delenv("AGENT_ENVS_DENSE_MODEL", raising=False)
     with pytest.raises(ValueError, match="AGENT_ENVS_DENSE_MODEL"):
         open_retriever("dense", corpus)
-
-
-def test_importing_retrieval_is_light():
-    program = (
-        "import sys, agent_envs.retrieval.factory\n"
-        "heavy = {'torch', 'faiss', 'sentence_transformers', 'bm25s', 'httpx2', 'starlette'}\n"
-        "print(sorted(heavy & set(sys.modules)))"
-    )
-    assert run(program).strip() == "[]"

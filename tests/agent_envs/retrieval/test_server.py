@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import http.client
 import json
 import signal
@@ -137,35 +136,29 @@ def test_answers_are_those_of_the_retriever(url):
     assert Http(url).search(queries, 6) == expected  # with all digits of the scores
     assert Http(url, api="query").search(queries[:9], 6) == expected[:9]
     assert {len(found) for found in expected} == set(range(7))
-    cut = ["a", "b" * 100_000, "c" * 4096, "d"]
-    assert Http(url).search(cut, 6) == Digests().search([q[:4096] for q in cut], 6)
+    most = ["a", "b" * 100_000, "c" * 4096, *map(str, range(4093))]
+    assert Http(url).search(most, 16) == Digests().search([q[:4096] for q in most], 16)
     assert ask(url, {"queries": []}) == (200, {"result": []})
     health = url.replace("/retrieve", "/health")
     assert ask(health, None, "GET") == (200, {"status": "ok"})
 
 
+class One:
+    def search(self, queries, k):
+        return [[Passage("7", "Moon", "It is\nround.", np.float32(0.1))] for _ in queries]
+
+
 @pytest.mark.parametrize("fields", [{"queries": ["7", "8"]}, {"query": "7"}])
-def test_with_and_without_scores(url, fields):
-    status, scored = ask(url, {**fields, "return_scores": True})
-    assert status == 200
-    assert len(scored["result"]) == len(fields.get("queries", ["7"]))
-    bare = [[item["document"] for item in found] for found in scored["result"]]
-    for plain in ({**fields, "return_scores": False}, fields):
-        assert ask(url, plain) == (200, {"result": bare})
-
-
-def test_a_document():
-    class One:
-        def search(self, queries, k):
-            return [[Passage("7", "Moon", "It is\nround.", np.float32(0.1))]]
-
+def test_documents_with_and_without_scores(fields):
     document = {"id": "7", "contents": '"Moon"\nIt is\nround.'}
     document |= {"title": "Moon", "text": "It is\nround."}
-    with serving(One()) as url:
-        answer = ask(url, {"query": "q", "return_scores": True})
     # 0.1 in single precision, with the digits that it has in double precision
     scored = {"document": document, "score": 0.10000000149011612}
-    assert answer == (200, {"result": [[scored]]})
+    count = len(fields.get("queries", "7"))
+    with serving(One()) as url:
+        assert ask(url, {**fields, "return_scores": True})[1] == {"result": [[scored]] * count}
+        for plain in ({**fields, "return_scores": False}, fields):
+            assert ask(url, plain) == (200, {"result": [[document]] * count})
 
 
 def test_the_default_topk():
@@ -177,21 +170,9 @@ def test_the_default_topk():
     assert held.calls == [(["a"], 5)] * 3 + [(["a"], 7)]
 
 
-def test_accepted_connections_send_at_once(url):
-    connection = connect(url)
-    connection.request("POST", "/retrieve", b'{"query": "a"}')
-    connection.getresponse().read()
-    ends = [one for one in gc.get_objects() if type(one) is socket.socket and one.fileno() >= 0]
-    (theirs,) = [end for end in ends if get_peer(end) == connection.sock.getsockname()]
-    assert theirs.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
-    connection.close()
-
-
-def get_peer(end):
-    try:
-        return end.getpeername()
-    except OSError:  # a listening one
-        return None
+def test_accepted_connections_send_at_once():
+    with server.listen("127.0.0.1", 0) as listening:
+        assert listening.proto == socket.IPPROTO_TCP  # by which asyncio sets TCP_NODELAY
 
 
 # refusals
@@ -230,11 +211,6 @@ def test_refused_requests(url, status, body, message):
     if isinstance(body, dict) and status == 413:
         with pytest.raises(RetrievalError, match=rf"{url}.* 1 try: HTTP 413, .*at most"):
             Http(url).search(body["queries"], body.get("topk", 3))
-
-
-def test_as_much_as_is_allowed(url):
-    queries = [str(i) for i in range(4096)]
-    assert Http(url).search(queries, 16) == Digests().search(queries, 16)
 
 
 def test_long_bodies_are_not_read(url, monkeypatch):
@@ -322,19 +298,6 @@ def test_clients_that_leave_or_say_no_http(url, caplog):
     assert all("Invalid HTTP" in record.getMessage() for record in caplog.records)
 
 
-def test_a_client_that_leaves_before_its_answer(caplog):
-    held = Held()
-    with serving(held) as url:
-        connection = connect(url)
-        connection.request("POST", "/retrieve", b'{"query": "left"}')
-        assert held.entered.wait(LONG)
-        connection.close()
-        held.let.set()
-        assert ask(url, {"query": "stayed"}) == (200, {"result": [[]]})
-    assert [queries for queries, _ in held.calls] == [["left"], ["stayed"]]
-    assert not caplog.records
-
-
 # batches
 
 
@@ -401,7 +364,7 @@ def test_a_long_request_leaves_room_for_others(batches):
     assert {"a", "b"} < set(second)
     searched = [query for queries, _ in held.calls for query in queries]
     assert [query for query in searched if query not in "ab"] == [str(i) for i in range(2560)]
-    assert len(rest) < 40
+    assert len(rest) < 20  # larger ones, since they take no time
 
 
 def test_slow_searches_become_smaller(batches, monkeypatch):
@@ -459,19 +422,6 @@ def test_a_client_that_leaves_in_the_queue_costs_nothing(came):
     assert searched == ["first", "stayed"]  # all had left before the next search
 
 
-def test_many_clients(url):
-    def search(i):
-        one = Http(url, api=("queries", "query")[i % 2])
-        return [one.search([f"{i}-{j}" for j in range(turn)], 1 + i % 6) for turn in range(3)]
-
-    with ThreadPoolExecutor(64) as pool:
-        answers = list(pool.map(search, range(64)))
-    assert answers == [
-        [Digests().search([f"{i}-{j}" for j in range(turn)], 1 + i % 6) for turn in range(3)]
-        for i in range(64)
-    ]
-
-
 # stopping
 
 
@@ -485,7 +435,7 @@ def test_nothing_is_left_and_a_client_goes_on_when_it_is_back(monkeypatch):
     with pytest.raises(ConnectionRefusedError):
         ask(url, {"query": "a"})
     context = serving(Digests(), port=urlsplit(url).port)
-    monkeypatch.setattr("agent_envs.retry.sleep", lambda _: context.__enter__())
+    monkeypatch.setattr("agent_envs.web.sleep", lambda _: context.__enter__())
     assert one.search(["b"], 3) == Digests().search(["b"], 3)
     context.__exit__(None, None, None)
 

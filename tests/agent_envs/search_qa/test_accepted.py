@@ -38,7 +38,7 @@ def test_cases_judged_by_hand(family):
     assert len(set(known)) == len(known) >= 50
     assert min(sum(case.right for case in known), sum(not case.right for case in known)) >= 20
     found = audit_checker(lambda c: Accepted(c[1], c[0]).is_right(c[2]), known)
-    assert found.passed(0.98), str(found)
+    assert found.passes(0.98), str(found)
 
 
 @pytest.mark.parametrize(
@@ -167,31 +167,22 @@ def test_each_reward(question, gold, answer, em, f1, sub_em):  # noqa: PLR0917
 
 @pytest.mark.parametrize("reward", METRICS)
 @pytest.mark.parametrize(
-    ("question", "gold"), [("Which is larger, Chad or Mali?", "Chad"), ("Is it so?", "yes")]
-)
-def test_a_choice_is_right_or_wrong(reward, question, gold):
-    accepted = Accepted([gold], question)
-    assert accepted.choice
-    assert accepted.score(reward, f"{gold}.") == 1
-    for answer in ("Chad or Mali", "Mali Chad", "yes no", "yes or no", question, "Mali"):
-        assert accepted.score(reward, answer) == 0
-    assert not accepted.is_shown_in([gold, question])
-
-
-@pytest.mark.parametrize("reward", METRICS)
-@pytest.mark.parametrize(
-    ("question", "answers"),
+    ("question", "wrong"),
     [
-        ("Which is larger, Lima or Callao?", ["Lima is larger", "larger Lima", "larger: Lima"]),
+        ("Is it so?", ["yes no", "yes or no"]),
+        ("Which is larger, Lima or Callao?", ["Lima or Callao", "Callao Lima", "larger: Lima"]),
+        # which may say the opposite, if the question asks which is not
         ("Which is not larger, Lima or Callao?", ["Lima is larger", "Lima, larger", "Lima is"]),
         ("Which is farther from the larger city, Lima or Callao?", ["Lima is larger", "Lima from"]),
     ],
 )
-def test_a_choice_with_other_words_of_the_question_is_wrong(question, answers, reward):
-    """They may say the opposite: "Lima is larger" where the question asks which is not."""
-    accepted = Accepted(["Lima"], question)
-    assert accepted.score(reward, "It is Lima.") == 1
-    assert [answer for answer in answers if accepted.score(reward, answer)] == []
+def test_a_choice_is_the_answer_alone(reward, question, wrong):
+    gold = "yes" if question == "Is it so?" else "Lima"
+    accepted = Accepted([gold], question)
+    assert accepted.choice
+    assert accepted.score(reward, f"It is {gold}.") == 1
+    assert [answer for answer in [*wrong, question] if accepted.score(reward, answer)] == []
+    assert not accepted.is_shown_in([gold, question])
 
 
 UNIT = ["percent", "degrees", "kilometres", "metres", "years", "weeks", "days", "hours", "seconds"]
@@ -326,23 +317,7 @@ def test_what_is_no_finding():
     assert Accepted(["de"], "Which code?").silent  # as in Rio de Janeiro
 
 
-LONG = [
-    "5*",
-    "`5` ",
-    "5 y ",
-    "a/b_",
-    "1",
-    "1,",
-    "1.1",
-    "minus ",
-    "- 5 ",
-    "(, ",
-    "five ",
-    "1 thousand ",
-    "5e9",
-    "é",
-    "10^",
-]
+LONG = re.findall("[^|]+", "5*|`5` |5 y |a/b_|1|1,|1.1|minus |- 5 |(, |five |1 thousand |5e9|é|10^")
 
 
 @pytest.mark.slow

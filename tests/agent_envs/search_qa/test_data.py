@@ -17,10 +17,8 @@ from agent_envs.search_qa.data import open_data, read_question
 
 def test_our_own_format(folder):
     data = open_data(folder)
-    assert list(data.questions) == ["chad", "france"]
-    chad = data.questions["chad"]
-    assert (chad.text, chad.answers) == ("What is the capital of Chad", ("N'Djamena", "Fort-Lamy"))
-    assert (chad.gold, chad.steps, chad.kind, chad.split) == (("p1", "p2"), (), "", "")
+    chad = ("chad", "What is the capital of Chad", ("N'Djamena", "Fort-Lamy"), ("p1", "p2"))
+    assert data.questions["chad"] == (*chad, (), "", "")
     assert [passage.id for passage in data.corpus] == ["p1", "p2", "p3", "p4"]
 
 
@@ -56,14 +54,10 @@ def test_answers_of_every_data_set(row, answers):
 
 
 def test_verls_own_rows_have_the_question_further_in():
-    row = {
-        "data_source": "searchR1_nq",
-        "prompt": [{"role": "user", "content": "Answer the given question. Question: capital?"}],
-        "reward_model": {"ground_truth": {"target": ["Paris"]}},
-        "extra_info": {"index": 3, "question": "capital?"},
-    }
-    question = read_question(row, "train-3", "train")
-    assert (question.text, question.kind, question.split) == ("capital?", "searchR1_nq", "train")
+    row = {"data_source": "nq", "prompt": [{"role": "user", "content": "Answer: capital?"}]}
+    row |= {"reward_model": {"ground_truth": {"target": ["Paris"]}}}
+    question = read_question(row | {"extra_info": {"question": "capital?"}}, "train-3", "train")
+    assert (question.text, question.kind, question.split) == ("capital?", "nq", "train")
 
 
 ROWS = [{"question": f"Q{i}?", "golden_answers": [f"A{i}"]} for i in range(3)]

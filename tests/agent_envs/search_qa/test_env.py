@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import os
-import pickle
 import subprocess
 import sys
 from functools import partial
@@ -19,10 +17,13 @@ from hypothesis import strategies as st
 from agent_envs import INFO_KEYS, ParseReply, Prompt
 from agent_envs.retrieval.factory import Scripted
 from agent_envs.retrieval.passages import Passage
+from agent_envs.search_qa import search_r1
 from agent_envs.search_qa.accepted import Accepted
 from agent_envs.search_qa.answers import normalise
 from agent_envs.search_qa.env import Facts, SearchQA
 from agent_envs.search_qa.experts import Oracle
+from agent_envs.search_qa.replies import TAGS
+from agent_envs.search_qa.wiki import WikiSearch
 from agent_envs.testing import check_agent_env
 
 PARIS = Passage("p4", "Paris", "Paris is the capital of France.", 0.25)
@@ -61,51 +62,38 @@ def turn_rewards(records):
 # the contract
 
 
+OPTIONS = [
+    *[{"protocol": protocol, "strict_compat": strict} for protocol, strict in BOTH],
+    {"reward": "format", "anchor": "text", "max_turns": 2, "max_searches": 0},
+    {"protocol": "verl_agent", "reward": "f1", "max_turns": 2, "k": 1},
+    {"reward": "sub_em", "strict_compat": True, "anchor": "text"},
+]
+
+
 @pytest.mark.slow
-@ALL
-def test_the_contract(folder, protocol, strict):
-    options = {"protocol": protocol, "strict_compat": strict, "render_mode": "ansi"}
-    env = gym.make("SearchQA-v0", data=str(folder), split="all", **options)
-    check_agent_env(env, oracle=Oracle)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"reward": "format", "anchor": "text", "max_turns": 2, "max_searches": 0},
-        {"protocol": "verl_agent", "reward": "f1", "max_turns": 2, "k": 1},
-        {"reward": "sub_em", "strict_compat": True, "anchor": "text"},
-    ],
-)
-def test_the_contract_of_options(folder, options):
-    env = gym.make("SearchQA-v0", data=str(folder), split="all", **options)
-    check_agent_env(env)
+@pytest.mark.parametrize("options", OPTIONS)
+def test_the_contract(folder, options):
+    env = gym.make("SearchQA-v0", data=str(folder), split="all", render_mode="ansi", **options)
+    check_agent_env(env, oracle=Oracle if len(options) == 2 else None)
 
 
 CHILD = """
 import json, sys
 from agent_envs.search_qa.env import SearchQA
 from agent_envs.search_qa.wiki import WikiSearch
-folder, replies, calls = json.load(sys.stdin)
-def episode(env, actions):
-    return [env.panel.hash, env.reset(seed=3), *map(env.step, actions)]
-made = [SearchQA(data=folder, split="all", protocol=p) for p in ("search_r1", "verl_agent")]
-pages = [WikiSearch(data=folder, split="all", protocol=p) for p in ("mt_grpo", "wiki_pages")]
-print(json.dumps([episode(env, replies) for env in made] + [episode(env, calls) for env in pages]))
+folder, replies = json.load(sys.stdin)
+envs = [SearchQA(data=folder, split="all"), WikiSearch(data=folder, split="all")]
+print(json.dumps([[env.panel.hash, env.reset(seed=3), *map(env.step, replies)] for env in envs]))
 """
 
 
 @pytest.mark.slow
 def test_an_episode_is_the_same_in_every_process(folder):
-    replies = [SEARCH.format("chad"), "hm", SEARCH.format("capital of chad"), "hm"]
-    calls = [
-        f'<tool>{{"name": "{name}", "args": {{"query": "capital of chad"}}}}</tool>'
-        for name in ("wiki_search", "search_pages")
-    ]
-    seen = {
+    call = '<tool>{"name": "wiki_search", "args": {"query": "capital of chad"}}</tool>'
+    outputs = {
         subprocess.run(
             [sys.executable, "-c", CHILD],
-            input=json.dumps([str(folder), replies, calls]),
+            input=json.dumps([str(folder), [SEARCH.format("chad"), call]]),
             capture_output=True,
             check=True,
             text=True,
@@ -113,20 +101,8 @@ def test_an_episode_is_the_same_in_every_process(folder):
         ).stdout
         for seed in ("1", "2")
     }
-    assert len(seen) == 1
-    assert "Chad is a country" in seen.pop()
-
-
-@ALL
-def test_copies_go_on_alike(make, play, protocol, strict):
-    env = make(protocol=protocol, strict_compat=strict, retriever="bm25")
-    play(env, SEARCH.format("capital of chad"), "hm")
-    others = [copy.deepcopy(env), pickle.loads(pickle.dumps(env))]
-    for reply in (SEARCH.format("lake"), ANSWER.format("N'Djamena")):
-        expected = env.step(reply)
-        assert [other.step(reply) for other in others] == [expected] * 2
-    assert expected[4]["success"]
-    assert all(other.retriever is env.retriever for other in others)
+    assert len(outputs) == 1
+    assert "Chad is a country" in outputs.pop()
 
 
 def test_every_key_of_info(make, play):
@@ -134,26 +110,8 @@ def test_every_key_of_info(make, play):
     own = {"action", "query", "answer", "answers", "passages", "gold_hits", "searches_left"}
     for *_, info in records:
         assert set(info) == {*INFO_KEYS, *own, "turn_reward"}
-    first, found, hm, long, answered = (record[4] for record in records)
-    assert first | {"anchor": ""} == {
-        "goal": "What is the capital of Chad",
-        "valid": True,
-        "invalid_reason": "",
-        "progress": 0.0,
-        "anchor": "",
-        "success": False,
-        "admissible_actions": [],
-        "task_id": "chad",
-        "turn": 0,
-        "action": "",
-        "query": "",
-        "answer": "",
-        "answers": ["N'Djamena", "Fort-Lamy"],
-        "passages": [],
-        "gold_hits": [],
-        "searches_left": 4,
-        "turn_reward": {"tool_execution": 0.0, "result_has_answer": 0.0},
-    }
+    _, found, hm, long, answered = (record[4] for record in records)
+    assert found["answers"] == ["N'Djamena", "Fort-Lamy"]
     assert found["action"] == "<search>chad</search>"
     assert (found["query"], found["answer"], found["searches_left"]) == ("chad", "", 3)
     chad = "Chad is a country in Africa. Its capital is N'Djamena."
@@ -180,11 +138,6 @@ PROMPT = (
     "<answer> and </answer>, without detailed illustrations. For example, <answer> Beijing "
     "</answer>. Question: {}?\n"
 )
-INVALID = (
-    "\nMy previous action is invalid. If I want to search, I should put the query between <search> "
-    "and </search>. If I want to give the final answer, I should put the answer between <answer> "
-    "and </answer>. Let me try again.\n"
-)
 CHAD = (
     '\n\n<information>Doc 1(Title: "Chad") Chad is a country in Africa. '
     "Its capital is N'Djamena.\n"
@@ -193,10 +146,6 @@ CHAD = (
 CAPITAL = (
     "\n\n<information>Doc 1(Title: \"N'Djamena\") N'Djamena is a city on the Chari."
     "</information>\n\n"
-)
-NOT_UNDERSTOOD = (
-    "\n\nThe reply was not understood and nothing was done. Think inside <think> and </think>, "
-    "then write either one <search> and </search> or one <answer> and </answer>.\n\n"
 )
 EMPTY = "\n\n<information></information>\n\n"
 
@@ -214,24 +163,12 @@ def test_search_r1_to_the_byte(make, play):
     assert records[0][0] == PROMPT.format("What is the capital of Chad")
     assert outcomes(records) == [
         (CHAD, 0.0, False, False, True),
-        (INVALID, 0.0, False, False, False),
+        (search_r1.INVALID, 0.0, False, False, False),
         (EMPTY, 0.0, False, False, True),
         (CAPITAL, 0.0, False, False, True),
         ("", 0.0, True, False, True),  # the search comes too late, the answer first
     ]
     assert env.retriever.asked == ["chad", "", "capital"]
-
-
-def test_search_r1_has_four_searches_and_one_more_reply(make, play):
-    env = make(strict_compat=True)
-    *_, fourth, fifth = play(env, *search(*["chad"] * 5))
-    assert fourth[0] == CHAD
-    assert fifth[:4] == ("", 0.0, False, True)  # taken for valid, and nothing follows
-    assert (fifth[4]["valid"], fifth[4]["passages"]) == (True, [])
-    assert env.retriever.asked == ["chad"] * 4
-    assert play(env, *["hm"] * 4, ANSWER.format("Fort-Lamy"))[-1][:4] == ("", 1.0, True, False)
-    fifth = play(env, *["hm"] * 5)[-1]
-    assert (fifth[:4], fifth[4]["invalid_reason"]) == (("", 0.0, False, True), "format")
 
 
 def test_verl_agent_to_the_byte(make, play):
@@ -255,11 +192,7 @@ def test_verl_agent_to_the_byte(make, play):
     assert env.retriever.asked == ["chad", "nothing"]
     ended = play(env, "<search>x <answer>Fort-Lamy</answer></search>")[-1]
     assert ended[:4] == ("", 1.0, True, False)
-    assert (ended[4]["valid"], ended[4]["answer"], ended[4]["success"]) == (
-        False,
-        "Fort-Lamy",
-        True,
-    )
+    assert (ended[4]["valid"], ended[4]["success"]) == (False, True)
 
 
 def test_search_r1_in_default_mode(make, play):
@@ -271,34 +204,13 @@ def test_search_r1_in_default_mode(make, play):
         ANSWER.format("fort lamy"),
     )
     assert records[0][0] == PROMPT.format("What is the capital of Chad")
+    assert "The reply was not understood and nothing was done." in records[2][0]
     assert outcomes(records) == [
         (CHAD, 0.0, False, False, True),
-        (NOT_UNDERSTOOD, 0.0, False, False, False),
+        (records[2][0], 0.0, False, False, False),
         (EMPTY, 0.0, False, False, True),
         ("", 1.0, True, False, True),
     ]
-
-
-@pytest.mark.parametrize(
-    ("protocol", "strict", "block"),
-    [
-        ("search_r1", False, '\n\n<I>Doc 1(Title: "Tōkyō") 東京 &lt;b></I>\n\n'),
-        ("verl_agent", False, r'<I>{"result": "Doc 1: \"Tōkyō\"\n東京 &lt;b>\n"}</I>'),
-        (
-            "verl_agent",
-            True,
-            r'<I>{"result": "Doc 1: \"T\u014dky\u014d\"\n\u6771\u4eac <b>\n"}</I>',
-        ),
-    ],
-)
-def test_texts_of_any_script(ask, play, protocol, strict, block):
-    found = [Passage("é", "Tōkyō", "東京 <b>")]
-    env = ask(["東京"], found, "日本の首都は？", protocol=protocol, strict_compat=strict)
-    first, shown, answered = play(env, SEARCH.format("東京?"), ANSWER.format(" 東京 "))
-    assert first[4]["goal"] == "日本の首都は？"
-    assert first[0] in (PROMPT.format("日本の首都は？"), "日本の首都は？")
-    assert shown[0] == block.replace("I>", "information>")
-    assert answered[1:3] == (1.0, True)
 
 
 # budgets
@@ -310,10 +222,7 @@ def test_searches_and_turns_have_limits_of_their_own(make, play):
         env, *search("chad", "capital", "paris"), ANSWER.format("Fort-Lamy")
     )
     for observation, reward, terminated, truncated, info in refused:
-        assert observation == (
-            "\n\nNothing was searched: all 1 searches are used. "
-            "Answer inside <answer> and </answer>.\n\n"
-        )
+        assert observation.startswith("\n\nNothing was searched: all 1 searches are used. ")
         assert (reward, terminated, truncated) == (0.0, False, False)
         assert (info["valid"], info["invalid_reason"]) == (False, "refused")
         assert (info["query"], info["passages"], info["searches_left"]) == ("", [], 0)
@@ -407,16 +316,6 @@ def test_the_anchor_has_what_the_rewards_read(make, play, options, one, other, s
     assert (paid[0] == paid[1]) == same
 
 
-def test_passages_without_ids_are_distinguished(make, play, folder_of):
-    passages = [{"title": "Lake", "text": "One."}, {"title": "Lake", "text": "Two."}]
-    env = make(data=folder_of(passages=passages), retriever="bm25", k=1)
-    one, both, too = (
-        play(env, *search(*queries))[-1][4]["anchor"]
-        for queries in (("one", "one"), ("one", "two"), ("two", "one"))
-    )
-    assert one != both == too
-
-
 def test_the_text_anchor_is_the_latest_information(make, play):
     replies = [SEARCH.format("chad"), "hm", SEARCH.format("chad again")]
     start, one, hm, again = values(play(make(anchor="text"), *replies), "anchor")
@@ -431,21 +330,13 @@ def test_the_text_anchor_is_the_latest_information(make, play):
     assert one == found != hm == ""
 
 
-@pytest.mark.parametrize(
-    ("change", "others"),
-    [
-        ({}, (1, True)),
-        ({}, (2, False)),
-        ({"question": "p"}, (2, True)),
-        ({"seen": frozenset({"a", "b"})}, (2, True)),
-        ({"answered": True}, (2, True)),
-    ],
-)
-def test_each_part_of_the_anchor_counts(change, others):
+def test_each_part_of_the_anchor_counts():
     facts = Facts("q", ("a",), frozenset({"a"}), searches=1, answered=False)
-    assert facts._replace(**change).anchor(*others) != facts.anchor(2, True)
+    changes = [{"question": "p"}, {"seen": frozenset({"a", "b"})}, {"answered": True}]
+    anchors = [facts._replace(**change).make_anchor(2, True) for change in [{}, *changes]]
+    assert len({*anchors, facts.make_anchor(1, True), facts.make_anchor(2, False)}) == 6
     way = facts._replace(searches=2, gained=True, first_answered=True)
-    assert way.anchor(2, True) == facts.anchor(2, True)
+    assert way.make_anchor(2, True) == facts.make_anchor(2, True)
 
 
 def test_only_gold_passages_show_the_answer_if_they_are_known():
@@ -459,45 +350,28 @@ def test_only_gold_passages_show_the_answer_if_they_are_known():
 # rewards
 
 
-@ALL
-@pytest.mark.parametrize(
-    ("reward", "answer", "paid"),
-    [
-        ("em", "the Fort-Lamy!", 1),
-        ("em", "near Fort-Lamy", 0),
-        ("sub_em", "The capital of Chad is Fort-Lamy", 1),
-        ("sub_em", "Lagos", 0),
-        ("f1", "Chad, Fort-Lamy", 2 / 3),
-        ("f1", "Lagos", 0),
-    ],
-)
-def test_what_an_answer_pays(make, play, protocol, strict, reward, answer, paid):  # noqa: PLR0917
-    env = make(protocol=protocol, strict_compat=strict, reward=reward)
-    *_, found, answered = play(env, SEARCH.format("chad"), ANSWER.format(answer))
-    assert found[1] == 0
-    assert answered[1] == pytest.approx(paid)
-    assert answered[2]
-    assert answered[4]["success"] == (reward == "em" and paid == 1)
+LONG = " ".join(["Fort-Lamy", *(f"word{i}" for i in range(300))])
 
 
-@ALL
 @pytest.mark.parametrize(
-    ("answer", "right"),
+    ("answer", "default", "strict"),  # em, f1, sub_em
     [
-        ("Fort Lamy", {False}),  # a blank for the hyphen
-        ("N’Djamena", {False}),
-        ("fortlamy", {False, True}),
-        (" ".join(["Fort-Lamy", *(f"word{i}" for i in range(300))]), {"contained"}),
-        ("Paris Lagos N'Djamena Fort-Lamy Abuja Accra Cairo", {"contained"}),
+        ("the Fort-Lamy!", (1, 1, 1), (1, 1, 1)),
+        ("Fort Lamy", (1, 1, 1), (0, 0, 0)),  # a blank for the hyphen
+        ("The capital of Chad is Fort-Lamy", (0, 1 / 3, 1), (0, 1 / 3, 1)),  # 1 word of 5 and of 1
+        ("near Fort-Lamy", (0, 0, 0), (0, 2 / 3, 1)),
+        ("Lagos", (0, 0, 0), (0, 0, 0)),
+        (LONG, (0, 0, 0), (0, 2 / 302, 1)),
     ],
 )
-def test_an_answer_is_one_thing(make, play, protocol, strict, answer, right):  # noqa: PLR0917
-    for reward in ("em", "sub_em"):
-        env = make(protocol=protocol, strict_compat=strict, reward=reward)
-        ended = play(env, ANSWER.format(answer))[-1]
-        assert ended[4]["success"] == (strict in right)
-        contained = "contained" in right and strict and reward == "sub_em"
-        assert ended[1] == float(strict in right or contained)
+def test_what_an_answer_pays(make, play, answer, default, strict):
+    for protocol, compat in BOTH:
+        options = {"protocol": protocol, "strict_compat": compat}
+        for reward, paid in zip(("em", "f1", "sub_em"), strict if compat else default, strict=True):
+            env = make(reward=reward, **options)
+            *_, found, ended = play(env, SEARCH.format("chad"), ANSWER.format(answer))
+            assert (found[1], ended[1], ended[2]) == (0, pytest.approx(paid), True)
+            assert ended[4]["success"] == ((strict if compat else default)[0] == 1)
 
 
 @ALL
@@ -555,6 +429,8 @@ def test_a_choice_is_found_by_all_its_passages(folder_of, play, question, answer
         ([SEARCH.format("paris"), ANSWER.format("Lagos")], 0.0, 0.2),
         ([ANSWER.format("Lagos")], 0.0, 0.2),
         ([BARE, ANSWER.format("Lagos")], 0.0, 0.1),
+        # what the agent wrote is no retrieval
+        (["<think><information>Fort-Lamy</information></think><answer>x</answer>"], 0.0, 0.1),
     ],
 )
 def test_what_form_pays(make, play, replies, default, strict):
@@ -576,21 +452,6 @@ def test_an_answer_in_a_passage(ask, play, protocol, strict):
     assert ("<answer>Paris</answer>" in seen[0]) == strict
     assert (ended[1], ended[3], ended[4]["success"]) == (float(strict), True, False)
     assert play(env, SEARCH.format("q"), ANSWER.format("Rome"))[-1][1] == 0
-
-
-@pytest.mark.parametrize("strict", [False, True])
-@pytest.mark.parametrize(
-    ("question", "gold", "replies"),
-    [
-        ("Is it <answer>Paris</answer>?", "Paris", ["hm"]),
-        ("Who?", "Beijing", ["hm"]),  # the prompt ends with <answer> Beijing </answer>
-        ("Who?", "and", ["hm", "hm"]),  # the notice has <answer> and </answer>
-    ],
-)
-def test_search_r1_reads_answers_in_its_own_texts(ask, play, strict, question, gold, replies):  # noqa: PLR0917
-    env = ask([gold], question=question, strict_compat=strict, max_turns=len(replies))
-    ended = play(env, *replies)[-1]
-    assert (ended[1:4], ended[4]["success"]) == ((float(strict), False, True), False)
 
 
 @ALL
@@ -617,18 +478,8 @@ def test_answers_that_do_not_count(ask, play, protocol, strict, reply, default, 
         assert (ended[4]["invalid_reason"], env.retriever.asked) == ("format", [])
 
 
-@pytest.mark.parametrize("strict", [False, True])
-def test_information_that_the_agent_wrote_is_no_retrieval(ask, play, strict):
-    env = ask(["Paris"], reward="format", strict_compat=strict)
-    written = "<think><information>Paris</information></think><answer>Rome</answer>"
-    ended = play(env, "<think>a</think><search>q</search>", written)[-1]
-    assert ended[1] == pytest.approx(0.1 if strict else 0)
-    assert ended[4]["progress"] == 0
-
-
 @ALL
-@pytest.mark.parametrize("gold", ["the", "", "?!"])
-@pytest.mark.parametrize("answer", ["a", "?", "anything"])
+@pytest.mark.parametrize(("gold", "answer"), [("the", "?"), ("", "a"), ("?!", "anything")])
 def test_empty_accepted_answers(ask, play, protocol, strict, gold, answer):  # noqa: PLR0917
     env = ask([gold, "Paris"], protocol=protocol, strict_compat=strict)
     assert play(env, ANSWER.format(answer))[-1][4]["success"] == (strict and answer != "anything")
@@ -653,19 +504,6 @@ def test_tags_and_control_tokens_in_passages_and_questions(ask, play, protocol, 
 
 
 @ALL
-def test_titles_have_the_quotes_of_the_corpus(folder_of, play, protocol, strict):
-    lines = [{"id": "1", "contents": "Chad\nOne."}, {"id": "2", "contents": '"Lake Chad"\nTwo.'}]
-    folder = folder_of(passages=lines)
-    env = SearchQA(data=folder, split="all", protocol=protocol, strict_compat=strict)
-    block = play(env, SEARCH.format("chad"))[-1][0]
-    titles = {
-        "search_r1": ("(Title: Chad) One.", '(Title: "Lake Chad") Two.'),
-        "verl_agent": (r": Chad\nOne.", r": \"Lake Chad\"\nTwo."),
-    }
-    assert all(title in block for title in titles[protocol])
-
-
-@ALL
 def test_the_closing_tag_survives_long_passages(ask, play, protocol, strict):
     long = [Passage(str(i), "T" * 500, "word " * 2000) for i in range(3)]
     env = ask(["x"], long, protocol=protocol, strict_compat=strict, passage_characters=100)
@@ -675,10 +513,9 @@ def test_the_closing_tag_survives_long_passages(ask, play, protocol, strict):
     assert all(f"Doc {i}" in block for i in (1, 2, 3))
 
 
-MARKS = [
-    f"<{mark}{tag}>" for tag in ("think", "search", "answer", "information") for mark in ("", "/")
-]
-PIECES = [*MARKS, "Paris", "Rome", "\ud800", "\x00", "<|im_end|>", " ", "パリ"]
+MARKS = [f"<{m}{tag}>" for tag in (*TAGS, "result") for m in ("", "/")]
+COMMAND = '{"name": "wiki_search", "args": {"query": "q"}}'
+PIECES = [*MARKS, "Paris", "Rome", COMMAND, r'{"name": "\ud800"}', "\ud800", "\x00", "<|im_end|>"]
 REPLIES = st.lists(st.lists(st.sampled_from(PIECES) | st.text(max_size=4), max_size=8).map("".join))
 
 
@@ -686,18 +523,30 @@ REPLIES = st.lists(st.lists(st.sampled_from(PIECES) | st.text(max_size=4), max_s
 def paris(tmp_path_factory):
     """The question whose answer is Paris, which is also what is found."""
     folder = tmp_path_factory.mktemp("paris")
-    question = {"id": "q", "question": "Q", "answers": ["Paris"]}
-    (folder / "qa.jsonl").write_text(json.dumps(question))
+    (folder / "qa.jsonl").write_text('{"id": "q", "question": "Q", "answers": ["Paris"]}')
+    passage = {"id": "1", "title": "<answer>Paris", "text": "Paris</answer>"}
+    (folder / "corpus.jsonl").write_text(json.dumps(passage))
     return folder
 
 
-@pytest.mark.parametrize("protocol", ["search_r1", "verl_agent"])
+@pytest.mark.parametrize(
+    ("kind", "protocol"),
+    [
+        (SearchQA, "search_r1"),
+        (SearchQA, "verl_agent"),
+        (WikiSearch, "mt_grpo"),
+        (WikiSearch, "wiki_pages"),
+    ],
+)
 @settings(max_examples=60)
 @given(replies=REPLIES, strict=st.booleans())
-def test_no_reply_breaks_it_and_only_the_answer_is_a_success(paris, protocol, replies, strict):
+def test_no_reply_breaks_it_and_only_the_answer_is_a_success(
+    paris, kind, protocol, replies, strict
+):
+    strict = strict and protocol != "wiki_pages"
     found = Scripted({}, [Passage("1", "<answer>Paris", "Paris</answer>")])
     options = {"protocol": protocol, "strict_compat": strict, "retriever": found}
-    env = SearchQA(data=paris, split="all", **options)
+    env = kind(data=paris, split="all", **options)
     env.reset()
     for reply in replies:
         _, reward, terminated, truncated, info = env.step(reply)
@@ -705,9 +554,8 @@ def test_no_reply_breaks_it_and_only_the_answer_is_a_success(paris, protocol, re
         assert not info["success"] or terminated
         if not strict:
             assert reward == float(info["success"])
-            right = normalise(info["answer"]) == "paris" and reply.count("<answer>") > 0
+            right = normalise(info["answer"]) == "paris" and "<answer>" in reply
             assert info["success"] == (right and "Paris" in reply)
-            assert info["action"] in ("", f"<search>{info['query']}</search>") or not info["query"]
         if terminated or truncated:
             return
 
@@ -777,14 +625,3 @@ def test_the_search_template(make):
         '"}</information>\n\nStep 2: \n.' + ASK
     )
     assert info["blind_prompt"] == AGENT + ASK
-
-
-def test_latest_turns_and_rendering(make):
-    env = Prompt(make(protocol="verl_agent", render_mode="ansi"), history=1)
-    env.reset(options={"task": 0})
-    env.step(SEARCH.format("paris"))
-    prompt = env.step(SEARCH.format("nothing"))[0]
-    nothing = '<information>{"result": "No search results found."}</information>'
-    assert f"History: Step 2:<search>nothing</search> {nothing}\n.{ASK}" in prompt
-    assert "paris" not in prompt
-    assert env.render().endswith(f"> <search>nothing</search>\n{nothing}")

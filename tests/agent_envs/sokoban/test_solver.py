@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
-
 import numpy as np
 import pytest
 
@@ -98,15 +95,6 @@ def test_a_corridor_by_hand(read_room, search):
     assert left((9, 1 << 8)) == DEAD  # the box at the left wall
 
 
-def test_pushes_needed_by_hand(read_room):
-    room = read_room("#######", "#@    #", "# $  .#", "#     #", "#######")
-    solver = Solver(room)
-    row = [solver.needed.get(2 * 7 + column) for column in range(7)]
-    # no way to push from the left wall, there is no room behind the box
-    assert row == [None, None, 3, 2, 1, 0, None]
-    assert solver.bound_pushes(room.boxes) == 3
-
-
 def test_four_in_a_square_are_stuck(read_room):
     rows = ("########", "# .. @ #", "#  $$  #", "#  $*  #", "#      #", "# .    #", "########")
     room = read_room(*rows)
@@ -182,20 +170,7 @@ def test_few_states_are_searched_one_by_one_and_so_are_too_many(read_room, gener
     assert kinds == [Solver, Solver, Distances, Solver]
 
 
-@pytest.mark.parametrize("settings", [Settings(), MIDDLE])
-def test_copies_are_the_solver_itself(generate, settings):
-    solver = choose_solver(generate(np.random.default_rng(0), settings), 7)
-    assert copy.deepcopy(solver) is solver
-    again, start = pickle.loads(pickle.dumps(solver)), solver.room.start
-    assert again.find_remaining(start) == solver.find_remaining(start)
-
-
-def test_caches_are_bounded(far_apart, generate, monkeypatch):
-    monkeypatch.setattr(solvers, "KEPT", 10)
-    solver, plan = Solver(far_apart), Solver(far_apart).plan(far_apart.start)
-    for state in walk(far_apart, np.random.default_rng(2).integers(4, size=60)):
-        solver.find_remaining(state)
-        assert len(solver._known_states) <= 11 + len(plan) + 60
+def test_the_cache_is_bounded(generate, monkeypatch):
     rng = np.random.default_rng(0)
     rooms = [generate(rng, MIDDLE) for _ in range(4)]
     monkeypatch.setattr(solvers, "BYTES_KEPT", sum(Distances(r).size for r in rooms[2:]))

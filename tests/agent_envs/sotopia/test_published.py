@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import gymnasium as gym
 import pytest
@@ -46,47 +47,38 @@ def folder(tmp_path):
 
 
 def test_quirks(folder):
-    data = open_published(folder())
+    data = open_published(folder(person={"first_name": "Bea"}))
     scene = data.scenes["C1"]
+    assert [one.first_name for one in scene.characters] == ["Ada", "Bea"]
     assert data.panel("all").task_ids == ("C1-0", "C1-1")
     assert (scene.codename, scene.relationship) == ("E1", 2)
     person = scene.characters[0]
     assert (person.age, person.occupation, person.big_five) == (30, "", "")
     assert person.moral_values == ("Care", "Fairness")
-    text = scene.background(0)
+    text = scene.render_background(0)
     assert "Rain." in text
     assert "Sun." not in text
-    assert scene.goal(0) == "Stay dry (Take the <b>umbrella</b>)"
+    assert scene.show_goal(0) == "Stay dry (Take the <b>umbrella</b>)"
     assert "nan" not in text
     assert "none" not in text
 
 
-def test_sides_are_in_the_order_of_the_pairing(folder):
-    scene = open_published(folder(person={"first_name": "Bea"})).scenes["C1"]
-    assert [one.first_name for one in scene.characters] == ["Ada", "Bea"]
-
-
-def test_the_split_of_a_situation_is_the_same_in_every_folder(tmp_path):
-    def tasks(name):
-        profiles = tmp_path / name / "profiles"
-        profiles.mkdir(parents=True)
-        ids = [f"E{number}" for number in range(60)]
-        rows = {
-            "environment_profiles.jsonl": [SITUATION | {"env_id": one} for one in ids],
-            "agent_profiles.jsonl": [PERSON, PERSON | {"agent_id": "A2"}],
-            "env_agent_combo_storages.jsonl": [
-                PAIRING | {"combo_id": f"C{one}", "env_id": one} for one in ids
-            ],
-        }
-        for file, listed in rows.items():
-            (profiles / file).write_text("\n".join(map(json.dumps, listed)))
-        data = open_published(tmp_path / name)
-        return [data.panel(split).task_ids for split in ("train", "val", "test")]
-
-    one = tasks("one")
-    assert all(one)
-    assert sum(map(len, one)) == 120
-    assert tasks("other") == one
+def test_the_split_of_a_situation_is_the_same_in_every_folder(folder, tmp_path):
+    profiles = folder() / "profiles"
+    for name, row, keys in (
+        ("environment_profiles.jsonl", SITUATION, ("env_id",)),
+        ("env_agent_combo_storages.jsonl", PAIRING, ("combo_id", "env_id")),
+    ):
+        lines = [json.dumps(row | dict.fromkeys(keys, f"E{one}")) for one in range(1, 61)]
+        (profiles / name).write_text("\n".join(lines))
+    other = shutil.copytree(profiles, tmp_path / "other")
+    tasks, again = (
+        [open_published(place).panel(split).task_ids for split in ("train", "val", "test")]
+        for place in (profiles, other)
+    )
+    assert all(tasks)
+    assert sum(map(len, tasks)) == 120
+    assert again == tasks
 
 
 @pytest.mark.parametrize(
@@ -142,11 +134,11 @@ def test_all_public_pairings_show_each_side_what_it_may_see(public_folder):
     assert len({one.name for scene in data.scenes.values() for one in scene.characters}) <= 40
     for scene in data.scenes.values():
         for side in (0, 1):
-            text = scene.background(side)
+            text = scene.render_background(side)
             own, other = scene.characters[side], scene.characters[1 - side]
             assert own.secret in text
             assert own.public_info in text
-            assert scene.goal(side) in text
+            assert scene.show_goal(side) in text
             assert "viewer=" not in text
             assert "_info>" not in text
             assert "_hint>" not in text
@@ -156,15 +148,8 @@ def test_all_public_pairings_show_each_side_what_it_may_see(public_folder):
             assert (other.public_info in of_other) == (level >= 2)
             assert (other.big_five in of_other) == (level >= 3)
             assert other.secret not in of_other
-            assert scene.goal(1 - side) not in of_other
-
-
-def test_what_only_the_environment_may_see_is_hidden(public_folder):
-    data = open_published(public_folder)
-    hidden = [s for s in data.scenes.values() if "viewer=" in s.scenario]
-    assert hidden
-    for scene in hidden:
-        assert "common friends:" not in scene.background(0) + scene.background(1)
+            assert scene.show_goal(1 - side) not in of_other
+            assert "common friends:" not in text  # this only the environment may see
 
 
 def test_splits_share_no_situation_and_hard_is_the_papers(public_folder):

@@ -34,6 +34,7 @@ def read(line, offered=OFFERED, *, fresh=True):
         ("two three", "2 3"),
         ("Anna's dog is free", "Anna's dog is free"),
         ("The van's yours", "The van is yours"),
+        ("fıve, ſix, alrıght", "fıve, ſix, alrıght"),  # odd letters, equal in any case
     ],
 )
 def test_written_out(line, written):
@@ -50,9 +51,8 @@ def test_clauses_know_their_connector_and_whether_they_ask():
     ]
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
+LINES = {
+    "acceptance": (
         "Deal.", "Agreed!", "Sold!", "I accept.", "I'll take it.", "That works for me.", "Done.",
         "Fine by me.", "You've got a deal.", "OK, let's do that.", "Sounds good to me.", "Yes.",
         "I can live with that.", "I can't say no to that.", "I have no objections.", "It's yours.",
@@ -61,100 +61,59 @@ def test_clauses_know_their_connector_and_whether_they_ask():
         "That's a lot of money. Still, I accept your offer.", "Sure, why not.",
         "Deal! When can I pick it up?", "I agree to that.", "Forty-five is fine.",
         "If you insist, deal.", "Thank you, that's perfect.", "You win, I'll buy it.",
-    ],
-)  # fmt: skip
-def test_accepting(line):
-    assert read(line).kind == "acceptance"
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
+    ),
+    "refusal": (
         "No deal.", "I do not accept.", "I don't think that works for me.", "$45 is too much.",
         "I agree it is a nice lamp, but I can't afford it.", "That's out of the question.",
         "I can't say yes to that.", "I'd love to, but I can't.", "Sorry, not today.", "Never!",
         "Forty-five? Forget it.", "I won't pay $45.", "I wish I could.", "You're asking too much.",
         "It is far above my means.", "I'll have to pass.", "Thanks, but no thanks.",
         "I paid less than that for a new one, so no.", "That's not acceptable.", "$45 is a joke.",
-    ],
-)  # fmt: skip
-def test_refusing(line):
-    assert read(line).kind == "refusal"
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
+    ),
+    "hedge": (
         "Maybe.", "Let me think about it.", "That might work.", "I'm not sure yet.", "We'll see.",
         "$45 could be all right, I suppose.", "I have to ask my wife.", "I'd consider it.",
         "It's tempting, I must say.", "I accept if you throw in the case.", "Perhaps tomorrow.",
         "Yes, unless it rains.", "Sounds good, but I need to check with my boss.", "It depends.",
         "I wouldn't rule it out.", "I'm not saying no.", "That sounds tempting.", "I guess so.",
         "Sold, maybe.", "I'll take it once I've asked my brother.",
-    ],
-)  # fmt: skip
-def test_hedging(line):
-    assert read(line).kind == "hedge"
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
+    ),
+    "question": (
         "Deal?", "Is $45 your last price?", "Why $45?", "What else?", "How did you get to $45?",
         "Does the $45 include the case?", "Hold on.", "Are you serious?", "Is it new?",
         "What would you do with the $45?", "Who told you that?", "Agreed?", "Can you do better?",
         "That is your best price, is it?", "Do we have a deal?",
-    ],
-)  # fmt: skip
-def test_asking(line):
-    assert read(line).kind == "question"
-
-
-@pytest.mark.parametrize(
-    ("line", "amount"),
-    [
-        ("How about $40?", 40),
-        ("Make it forty and we have a deal.", 40),
-        ("I'd pay 40 dollars.", 40),
-        ("Would you take $40?", 40),
-        ("$45 is too much, I can pay $40.", 40),
-        ("No. Forty.", 40),
-        ("You said $45, I say $40.", 40),
-        ("$40, not $45.", 40),
-        ("I can't go above $40.", 40),
-        ("Not a cent more than $40.", 40),
-        ("My limit is $40.", 40),
-        ("Deal at $40!", 40),
-        ("If you make it $40, I'll take it.", 40),
-        ("I offer $40 because a new one costs $60.", 40),
-        ("My neighbour paid $30 for his, but I'd give you $40.", 40),
-        ("Instead of $45, let's say $40.", 40),
-        ("I could go up to $40.", 40),
-        ("Let's split it at $40, shall we?", 40),
-    ],
-)
-def test_offering(line, amount):
-    assert read(line) == ("offer", (amount,), False)
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
+    ),
+    "talk": (
         "My neighbour paid $30 for his.", "Good morning!", "I agree the cause is great.",
         "It was a great deal of work.", "I ride to work every day.", "Nice weather today.",
         "He accepted an offer yesterday.",
-    ],
-)  # fmt: skip
-def test_talking(line):
-    assert read(line).kind == "talk"
+    ),
+    "unclear": (
+        "I won't pay that, ok.", "Yes, it is a nice lamp.", "No, no, fine.", "I will cook tonight.",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "line"), [(kind, one) for kind in LINES for one in LINES[kind]])
+def test_the_class_of_a_line(kind, line):
+    assert read(line).kind == kind
 
 
 @pytest.mark.parametrize(
     "line",
-    ["I won't pay that, ok.", "Yes, it is a nice lamp.", "No, no, fine.", "I will cook tonight."],
-)
-def test_unclear(line):
-    assert read(line).kind == "unclear"
+    [
+        "How about $40?", "Make it forty and we have a deal.", "I'd pay 40 dollars.",
+        "Would you take $40?", "$45 is too much, I can pay $40.", "No. Forty.",
+        "You said $45, I say $40.", "$40, not $45.", "I can't go above $40.",
+        "Not a cent more than $40.", "My limit is $40.", "Deal at $40!",
+        "If you make it $40, I'll take it.", "I offer $40 because a new one costs $60.",
+        "My neighbour paid $30 for his, but I'd give you $40.", "Instead of $45, let's say $40.",
+        "I could go up to $40.", "Let's split it at $40, shall we?",
+    ],
+)  # fmt: skip
+def test_offering(line):
+    assert read(line) == ("offer", (40,), False)
 
 
 @pytest.mark.parametrize("end", ["for all", "for everything", "for all of it", "each"])

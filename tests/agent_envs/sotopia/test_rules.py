@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,10 +40,9 @@ def test_the_names_and_ranges_are_sotopias():
 
 
 def test_nothing_said_scores_nothing(talked):
-    assert scores(talked("bargain", 0)) == {
-        "believability": 10, "relationship": 0, "knowledge": 0, "secret": 0, "social_rules": 0,
-        "financial_and_material_benefits": 0, "goal": 0,
-    }  # fmt: skip
+    assert scores(talked("bargain", 0)) == dict.fromkeys(RANGES, 0) | {"believability": 10}
+    wordless = talked("bargain", 0, "Hello.", "?!?!", "@#%$!!")
+    assert scores(wordless)["believability"] == 8
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -66,7 +64,10 @@ def test_the_goal_of_a_price(talked):
     middle = round((most + least) / 2)
     assert scores(agreed("bargain", 0, (middle,)))["goal"] == pytest.approx(5 / 0.95, abs=0.1)
     assert scores(agreed("bargain", 0, (most,)))["goal"] == 0
-    assert scores(agreed("bargain", 0, (most + 50,)))["goal"] == 0
+    beyond = JUDGE.judge(agreed("bargain", 0, (most + 50,)), 0)
+    assert beyond.scores["goal"] == 0
+    assert set(beyond.reasons) == set(RANGES)
+    assert "no agreement would have been better" in beyond.reasons["goal"]
     assert scores(agreed("bargain", 0, (least,)))["goal"] == 10
 
 
@@ -107,24 +108,16 @@ def test_leaking_the_secret_lowers_secret():
             assert scores(talk.after(0, speak(f"I confess: {secret}")))["secret"] == -10
             part = secret.rpartition(" ")[0]
             assert -10 <= scores(talk.after(0, speak(part)))["secret"] < 0
+            for kind in ("action", "non-verbal communication"):
+                assert scores(talk.after(0, Act(kind, secret)))["secret"] == -10
             assert scores(talk.after(1, speak(secret)))["secret"] == 0  # its owner did not tell it
 
 
-def test_a_secret_told_in_parts_or_in_writing_is_told(talked):
+def test_a_secret_told_in_parts_is_told(talked):
     secret = draw_scene("bargain", 0).characters[0].secret
-    halves = (
-        secret.split()[: len(secret.split()) // 2 + 1],
-        secret.split()[len(secret.split()) // 2 :],
-    )
-    parts = [" ".join(half) for half in halves]
+    words, half = secret.split(), len(secret.split()) // 2
+    parts = " ".join(words[: half + 1]), " ".join(words[half:])
     assert scores(talked("bargain", 0, parts[0], "Hm.", parts[1]))["secret"] <= -8
-    assert scores(talked("bargain", 0, f"[action] writes down: {secret}"))["secret"] == -10
-
-
-def test_an_insult_is_one_in_writing_too(talked):
-    talk = talked("bargain", 0, "[action] shows a sign that reads: idiot")
-    assert scores(talk)["social_rules"] == -3
-    assert scores(talk)["relationship"] == -2
 
 
 @given(st.lists(LINES, max_size=8), st.sampled_from(sorted(FAMILIES)), st.integers(0, 319))
@@ -143,12 +136,6 @@ def test_rudeness_and_repetition_cost(lines, family, number):
     if lines:
         again = scores(talk.after(0, speak(lines[0])))
         assert again["believability"] == max(0, before["believability"] - 3)
-
-
-def test_form_costs_believability(talked):
-    talk = talked("bargain", 0, "Hello.")
-    wordless = talk.after(1, speak("?!?!")).after(0, speak("@#%$!!"))
-    assert scores(wordless)["believability"] == 8
 
 
 def test_facts_that_the_other_told_are_knowledge(talked):
@@ -172,32 +159,6 @@ def test_relationship(talked):
     assert scores(agreed("bargain", 0, (least,)))["relationship"] == 1
 
 
-def test_reasons_say_why():
-    most, _ = draw_scene("bargain", 0).game.limits
-    verdict = JUDGE.judge(agreed("bargain", 0, (most + 1,)), 0)
-    assert set(verdict.reasons) == set(RANGES)
-    assert "no agreement would have been better" in verdict.reasons["goal"]
-
-
-@pytest.mark.parametrize("acts", [2_000, pytest.param(20_000, marks=pytest.mark.long)])
-def test_scores_of_random_acts_stay_in_range(acts):
-    rng = np.random.default_rng(0)
-    words = ["$12", "you", "fool", "agreed", "no", "3 hours", "Monday at 9", "I keep 1", "lamp",
-             "because", "?", "or else", "thanks", "Anouk", "\x00", "💥", "{", "dinner"]  # fmt: skip
-    kinds = ["speak"] * 5 + ["action", "none", "leave", "non-verbal communication"]
-    done = 0
-    while done < acts:
-        family = sorted(FAMILIES)[rng.integers(6)]
-        talk = Talk(draw_scene(family, int(rng.integers(320))))
-        for place in range(20):
-            line = " ".join(rng.choice(words, rng.integers(1, 7)))
-            talk = talk.after(place % 2, Act(str(rng.choice(kinds)), line))
-            done += 1
-        for side in (0, 1):
-            found = scores(talk, side)
-            assert all(low <= found[name] <= high for name, (low, high) in RANGES.items())
-
-
 @pytest.mark.parametrize(
     ("kind", "relation", "social"),
     [("insults", -2, -3), ("slurs", -3, -5), ("threatens", -3, -5), ("violent", -5, -10)],
@@ -208,14 +169,6 @@ def test_what_each_kind_of_harm_costs(monkeypatch, talked, kind, relation, socia
     found = scores(talk)
     assert (found["relationship"], found["social_rules"]) == (relation, social)
     assert scores(talk, 1)["social_rules"] == 0
-
-
-@pytest.mark.parametrize("kind", ["speak", "action", "non-verbal communication"])
-def test_a_secret_is_told_by_words_deeds_and_gestures(kind):
-    start = Talk(draw_scene("bargain", 0))
-    secret = start.scene.characters[0].secret
-    assert scores(start.after(0, Act(kind, secret)))["secret"] == -10
-    assert scores(start.after(1, Act(kind, secret)))["secret"] == 0
 
 
 def test_a_secret_told_in_other_words_is_told():

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -13,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from agent_envs.sotopia.acts import Act, speak
 from agent_envs.sotopia.families import draw_scene
 from agent_envs.sotopia.talk import Talk
+from tests.agent_envs.sotopia.samples import read_lines
 
 OFFER, TAKE = Act("speak", "So?", offer=(300,)), Act("speak", "Agreed.", accept=True)
 SCENE = draw_scene("bargain", 0)
@@ -38,10 +36,13 @@ def test_an_acceptance_in_words_is_repeated_back_and_can_be_withdrawn():
     talk = after(OFFER, "Agreed.")
     assert talk.agreed is None
     assert talk.pending.free == (False, True)
-    assert talk.notice(1).startswith("You agreed to this: $300.")
-    assert talk.notice(0) == ""
+    assert talk.render_notice(1).startswith("You agreed to this: $300.")
+    assert talk.render_notice(0) == ""
     assert talk.after(0, speak("Good.")).after(1, speak("Yes, deal.")).agreed == (300,)
-    for otherwise in ("No, wait, I did not mean that.", "Let me think about it.", "$250, no more."):
+    for otherwise in (
+        *("No, wait, I did not mean that.", "Let me think about it.", "$250, no more."),
+        "I won't pay that, ok.",  # unclear
+    ):
         taken_back = talk.after(0, speak("Good.")).after(1, speak(otherwise))
         assert (taken_back.agreed, taken_back.pending) == (None, None)
         assert taken_back.standing[0] == (300,)  # the offer is still open
@@ -50,7 +51,7 @@ def test_an_acceptance_in_words_is_repeated_back_and_can_be_withdrawn():
 def test_an_offer_in_words_that_was_taken_can_be_withdrawn():
     talk = after("I pay $300.", TAKE)
     assert talk.agreed is None
-    assert talk.notice(0).startswith("Your proposal was accepted: $300.")
+    assert talk.render_notice(0).startswith("Your proposal was accepted: $300.")
     assert talk.after(0, Act("leave")).agreed == (300,)
     taken_back = talk.after(0, speak("I did not mean that."))
     assert (taken_back.agreed, taken_back.pending, taken_back.standing[0]) == (None, None, None)
@@ -88,21 +89,15 @@ def test_remarks_and_questions_keep_words_open(line, side):
     act = Act("action", "nods") if line.startswith("[") else speak(line)
     talk = after(OFFER, "Agreed.", "Fine.", act, first=side)
     assert (talk.agreed, talk.pending.deal) == (None, (300,))
-    assert talk.notice(1 - side) == (
+    assert talk.render_notice(1 - side) == (
         "You agreed to this: $300. It binds you when you agree again, do nothing or leave."
     )
     assert talk.after(side, speak("So?")).after(1 - side, TAKE).agreed == (300,)
 
 
-REMARKS = [
-    json.loads(line)
-    for line in (Path(__file__).parent / "lines" / "remarks.jsonl").read_text().splitlines()
-]
-
-
 @pytest.mark.parametrize("side", [0, 1])
 def test_numbers_in_remarks_are_no_terms(side):
-    for row in REMARKS:
+    for row in read_lines("remarks"):
         made, line = draw_scene(row["family"], 17), speak(row["text"])
         assert Talk(made).after(side, line).standing == (None, None), row
         deal = made.game.deals[len(made.game.deals) // 2]
@@ -131,31 +126,36 @@ def test_a_field_takes_back_the_own_offer():
 
 def test_what_can_no_longer_bind_is_not_announced():
     talk = Talk(SCENE, ahead=3).after(0, speak("I pay $300.")).after(1, speak("Deal."))
-    assert (talk.open, talk.notice(0), talk.notice(1)) == (None, "", "")  # two have to confirm
+    assert (talk.open, talk.render_notice(0), talk.render_notice(1)) == (
+        None,
+        "",
+        "",
+    )  # two have to confirm
     talk = Talk(SCENE, ahead=3).after(0, speak("I pay $300.")).after(1, TAKE)
-    assert talk.notice(0)
+    assert talk.render_notice(0)
     ended = talk.after(0, speak("Nice weather."))
-    assert (ended.open, ended.notice(0)) == (None, "")
+    assert (ended.open, ended.render_notice(0)) == (None, "")
     assert talk.after(0, speak("$300, yes.")).agreed == (300,)
 
 
-def test_who_leaves_before_the_other_can_take_back_ends_it_without_a_deal():
+def test_leaving_ends_all_proposals_and_what_the_other_can_take_back():
     assert after("I propose $300.", "Deal.", Act("leave")).agreed is None
     assert after(OFFER, TAKE, Act("leave")).agreed == (300,)
-
-
-@pytest.mark.parametrize("leaves", [0, 1])
-def test_leaving_ends_all_proposals(leaves):
     talk = after(OFFER, OFFER._replace(offer=(250,)))
     assert talk.standing == ((300,), (250,))
-    assert talk.after(leaves, Act("leave")).standing == (None, None)
+    assert all(talk.after(side, Act("leave")).standing == (None, None) for side in (0, 1))
 
 
-def test_a_question_neither_binds_nor_withdraws():
-    talk = after(OFFER, "Agreed.", "Fine.", "Can you carry it to my car?")
-    assert talk.agreed is None
-    assert talk.pending is not None
-    assert talk.after(0, speak("Sure.")).after(1, speak("Agreed.")).agreed == (300,)
+def test_what_a_side_cannot_do():
+    assert after("Hello.").find_obstacle(0, TAKE)
+    assert not after(OFFER).find_obstacle(1, TAKE)
+    assert after(OFFER).find_obstacle(0, TAKE)
+    assert not after(OFFER, TAKE).find_obstacle(0, TAKE)
+    assert not after("Hello.").find_obstacle(0, TAKE._replace(offer=(300,)))
+    assert not after("Hello.").find_obstacle(0, speak("z" * 4096))
+    assert "4,096" in after("Hello.").find_obstacle(0, speak("z" * 4097))
+    assert after("Good morning!").is_repetition(0, speak("Good morning!"))
+    assert not after("Good morning!").is_repetition(1, speak("Good morning!"))
 
 
 @pytest.mark.parametrize(
@@ -188,34 +188,10 @@ def test_yes_takes_what_was_just_proposed_and_nothing_else():
     assert stale.after(0, speak("Agreed.")).pending.deal == (300,)
 
 
-def test_there_is_something_to_accept_or_not():
-    assert after("Hello.").find_obstacle(0, TAKE)
-    assert not after(OFFER).find_obstacle(1, TAKE)
-    assert after(OFFER).find_obstacle(0, TAKE)
-    assert not after(OFFER, TAKE).find_obstacle(0, TAKE)
-    assert not after("Hello.").find_obstacle(0, TAKE._replace(offer=(300,)))
-
-
-def test_an_unclear_line_withdraws_words():
-    talk = after(OFFER, "Agreed.", "Good.", "I won't pay that, ok.")
-    assert (talk.did, talk.pending, talk.agreed) == ("unclear", None, None)
-
-
 def test_two_silences_in_a_row_end_a_talk():
-    assert not after(Act("none")).ended
-    assert not after(Act("none"), "Hello?", Act("none")).ended
-    assert after("Hello?", Act("none"), Act("none")).ended
-
-
-def test_who_says_what_the_other_said_repeats_nothing():
-    talk = after("Good morning!")
-    assert talk.is_repetition(0, speak("Good morning!"))
-    assert not talk.is_repetition(1, speak("Good morning!"))
-
-
-def test_an_act_has_a_length():
-    assert not after("Hello.").find_obstacle(0, speak("z" * 4096))
-    assert "4,096" in after("Hello.").find_obstacle(0, speak("z" * 4097))
+    assert not after(Act("none")).is_over
+    assert not after(Act("none"), "Hello?", Act("none")).is_over
+    assert after("Hello?", Act("none"), Act("none")).is_over
 
 
 def test_an_exchange_is_three_answered_lines_or_a_deal():

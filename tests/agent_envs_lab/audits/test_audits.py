@@ -391,8 +391,8 @@ def test_precision_and_recall_by_family():
     assert (yes.precision, yes.recall) == (Share(3, 4), Share(3, 4))
     assert (found.families["no"].precision, found.families["no"].recall) == (None, None)
     assert [case.given for case in found.wrong] == ["sure", "yes, never"]
-    assert not found.passed()
-    assert found.passed(0.75)
+    assert not found.passes()
+    assert found.passes(0.75)
     assert "right, but refused: 'sure'" in str(found)
     assert "wrong, but accepted: 'yes, never'" in str(found)
 
@@ -418,7 +418,7 @@ def test_what_the_page_shows_is_printed(block, capsys):
 
 
 def test_the_page_has_every_id():
-    table = PAGE.partition("`python benchmarks/audit.py`")[2].partition("\n\nAn ")[0]
+    table = PAGE.partition("`python benchmarks/audit.py`")[2].partition("\n\n## ")[0]
     for env_id, spec in gym.registry.items():
         if str(spec.entry_point).startswith("agent_envs."):
             assert f"| `{env_id}`" in table

@@ -8,7 +8,7 @@ import pytest
 
 from agent_envs.webshop.shop import MODES
 from agent_envs_lab.audits import audit_anchors, audit_rewards
-from agent_envs_lab.audits.webshop import NON_SOLVERS, _named, _prices
+from agent_envs_lab.audits.webshop import NON_SOLVERS
 
 pytestmark = pytest.mark.slow
 
@@ -58,20 +58,3 @@ def test_players_act_as_their_names_say():
     assert len(named) == 2 + 2 + 1  # search, open, a value of each of two options, buy
     assert all(action[6:-1] in goal for action in named[2:-1])
     assert seen["the same for every task"][0] == "search[a]"
-
-
-def test_values_are_found_whole_and_once():
-    goal = (
-        "find a shirt with color: navy blue, and size: x-large, and price lower than 20.00 dollars"
-    )
-    assert _named(goal, ["blue", "navy blue", "large", "x-large", "20"]) == [
-        "navy blue",
-        "x-large",
-        "20",
-    ]
-
-
-def test_prices_are_read_off_a_list():
-    texts = ["Back to Search", "Next >", "B01", "A $5 bill", "$7.5 to $9.0", "B02", "Hat", "$3.0"]
-    page = " [SEP] ".join(texts)
-    assert _prices(page) == {"click[b01]": 9.0, "click[b02]": 3.0}

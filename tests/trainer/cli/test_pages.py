@@ -146,7 +146,7 @@ def start(tiny_folder, vision_folder, tmp_path, monkeypatch):
         monkeypatch.setattr(module, name, partial(start.evaluate, getattr(module, name)))
     monkeypatch.setattr(game, "browse", start.stop)
     monkeypatch.setattr("agent_envs.retrieval.server.serve", start.stop)
-    monkeypatch.setattr("agent_envs.retrieval.factory.encoder_of", start.stop)
+    monkeypatch.setattr("agent_envs.retrieval.factory.open_encoder", start.stop)
     monkeypatch.setattr(sys, "stdin", io.StringIO())
     monkeypatch.chdir(tmp_path)
     recorded = tmp_path / "runs" / "talks" / "episodes"  # that the page's run has left

@@ -93,9 +93,9 @@ class Files(App):
         """
         file = self._find_file(path)
         longer = file["text"] + text
-        if len(longer) > LONGEST_TEXT:
+        if (size := len(longer)) > LONGEST_TEXT:
             raise Refusal(
-                409, f"A file has at most {LONGEST_TEXT} characters, this would be {len(longer)}."
+                409, f"A file has at most {LONGEST_TEXT} characters, this would be {size}."
             )
         self._state.change("files", file["id"], text=longer)
 
@@ -417,10 +417,7 @@ class Shopping(App):
             list_id: id of the list
         """
         row = self._find_row("lists", list_id)
-        items = [
-            {key: value for key, value in item.items() if key != "list_id"}
-            for item in self._find_items(list_id)
-        ]
+        items = [only(i, "id", "name", "quantity", "bought") for i in self._find_items(list_id)]
         return {"id": row["id"], "title": row["title"], "items": items}
 
     def create_list(self, title: Text) -> dict[str, int]:

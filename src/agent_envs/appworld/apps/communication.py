@@ -25,7 +25,7 @@ from agent_envs.appworld.apps.app import (
 )
 
 if TYPE_CHECKING:
-    from agent_envs.appworld.state import Row
+    from agent_envs.appworld.session import Row
 
 
 _TOLD = ("title", "start", "end", "place")
@@ -109,11 +109,7 @@ class Calendar(App):
         """
         event = self._find_row("events", event_id)
         start, end = _cut_seconds(start or event["start"], end or event["end"])
-        new = {
-            "title": event["title"] if title is None else title,
-            "place": event["place"] if place is None else place,
-        }
-        self._state.change("events", event_id, start=start, end=end, **new)
+        self._set_fields("events", event_id, title=title, place=place, start=start, end=end)
 
     def delete_event(self, event_id: int) -> None:
         """Delete an event for good; its guests are not told.

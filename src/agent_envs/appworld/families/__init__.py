@@ -1,12 +1,10 @@
 """Task families of the small world: requests, solutions and what must change."""
 
-from agent_envs.appworld.families import days, home, mails, money, music
+from agent_envs.appworld.families import belongings, communication
 from agent_envs.appworld.families.plan import Family
 
 FAMILIES: dict[str, Family] = {
-    family.name: family
-    for module in (music, home, money, mails, days)
-    for family in module.FAMILIES
+    family.name: family for module in (belongings, communication) for family in module.FAMILIES
 }
 
 __all__ = ["FAMILIES", "Family"]

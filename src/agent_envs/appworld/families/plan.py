@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agent_envs.appworld.people import freeze
 from agent_envs.appworld.reading import is_same
-from agent_envs.appworld.session import Effect, Verdict, has_values
-from agent_envs.appworld.state import Changes
+from agent_envs.appworld.session import Changes, Effect, Verdict, has_values
 from agent_envs.assets import table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from agent_envs.appworld.people import Draft
-    from agent_envs.appworld.session import Session
-    from agent_envs.appworld.state import State
+    from agent_envs.appworld.session import Session, State
 
 NO_CHANGES = Changes({}, {}, {})
 DEFAULTS: dict[str, dict[str, Any]] = {
@@ -28,10 +26,6 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "requests": {"status": "pending"},
 }
 """Required values of a new row's fields that a task does not mention."""
-FILLED = frozenset(
-    {"id", "sender", "requester", "read", "created_at", "sent_at", "asked_at", "paid_at"}
-)
-"""Fields of a new row that the apps fill in, or that are not checked."""
 FREE = {"mails": frozenset({"read"})}
 """Fields that may change without a request: opening a mail may mark it as read."""
 _LOOK = """
@@ -62,7 +56,7 @@ class IdOf(NamedTuple):
 
 
 class Added(NamedTuple):
-    """A row that must be added, with these fields; others as in `DEFAULTS` and `FILLED`."""
+    """A row that must be added, with these fields; others as in `DEFAULTS`, or the app's."""
 
     table: str
     fields: dict[str, Any]
@@ -122,7 +116,7 @@ def _read_texts(module: str) -> dict[str, Texts]:
 
 TEXTS: dict[str, Texts] = {
     name: texts
-    for module in ("music", "home", "money", "mails", "days")
+    for module in ("belongings", "communication")
     for name, texts in _read_texts(module).items()
 }
 """The texts of each family."""
@@ -213,10 +207,8 @@ def judge(plan: Plan, session: Session) -> Verdict:
     tests["the task is completed"] = ended is not None and ended[1] == "success"
     if plan.answer is not None:
         tests["the answer is right"] = ended is not None and is_same(ended[0], plan.answer)
-    return Verdict(
-        tuple(name for name, passed in tests.items() if passed),
-        tuple(name for name, passed in tests.items() if not passed),
-    )
+    passes = tuple(name for name, passed in tests.items() if passed)
+    return Verdict(passes, tuple(name for name, passed in tests.items() if not passed))
 
 
 def _fill_fields(change: _Change, now: State) -> _Change:

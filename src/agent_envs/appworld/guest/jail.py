@@ -41,32 +41,15 @@ _LANDLOCK_FILES = {1: 0x1FFF, 2: 0x3FFF, 3: 0x7FFF, 5: 0xFFFF}
 _NO_TABLE = "the numbers of this machine's system calls are not known"
 _LANDLOCK_TCP, _LANDLOCK_SCOPES = 4, 6
 # System calls that must fail, whatever their arguments: numbers on x86-64 and aarch64.
-SHARED = {
-    "shmget": (29, 194),
-    "semget": (64, 190),
-    "msgget": (68, 186),
-    "mq_open": (240, 180),
-    "add_key": (248, 217),
-    "request_key": (249, 218),
-    "keyctl": (250, 219),
-    "memfd_create": (319, 279),
-    "memfd_secret": (447, 447),
-}
-SURFACE = {
-    "ptrace": (101, 117),
-    "process_vm_readv": (310, 270),
-    "mount": (165, 40),
-    "fsopen": (430, 430),
-    "unshare": (272, 97),
-    "setns": (308, 268),
-    "bpf": (321, 280),
-    "perf_event_open": (298, 241),
-    "userfaultfd": (323, 282),
-    "io_uring_setup": (425, 425),
-    "init_module": (175, 105),
-    "kexec_load": (246, 104),
-    "open_by_handle_at": (304, 265),
-}
+_SHARED = """
+shmget 29 194, semget 64 190, msgget 68 186, mq_open 240 180, add_key 248 217, request_key 249 218,
+keyctl 250 219, memfd_create 319 279, memfd_secret 447 447
+"""
+_SURFACE = """
+ptrace 101 117, process_vm_readv 310 270, mount 165 40, fsopen 430 430, unshare 272 97,
+setns 308 268, bpf 321 280, perf_event_open 298 241, userfaultfd 323 282, io_uring_setup 425 425,
+init_module 175 105, kexec_load 246 104, open_by_handle_at 304 265
+"""
 _FAMILIES = (1, 2, 10, 16, 17, 38, 40)  # unix, inet, inet6, netlink, packet, alg, vsock
 
 
@@ -244,13 +227,13 @@ def _holds_privileges() -> bool:
     return os.geteuid() != 0 and not _succeeds(os.setuid, 0)
 
 
-def _refuses(calls: dict[str, tuple[int, int]]) -> bool:
+def _refuses(table: str) -> bool:
     if syscalls.MACHINE not in syscalls.MACHINES:
         return False
     libc = syscalls.libc()
-    for numbers in calls.values():
+    for call in syscalls.read_calls(table).values():
         zeros = [ctypes.c_long(0)] * 6
-        if libc.syscall(ctypes.c_long(syscalls.number(*numbers)), *zeros) != -1:
+        if libc.syscall(ctypes.c_long(getattr(call, syscalls.MACHINE)), *zeros) != -1:
             return False
         if ctypes.get_errno() not in (errno.EPERM, errno.ENOSYS):
             return False
@@ -279,8 +262,8 @@ _TESTS: dict[str, Callable[[], bool]] = {
     "network": _holds_network,
     "files": _holds_files,
     "processes": _holds_processes,
-    "shared objects": lambda: _refuses(SHARED),
-    "kernel interfaces": lambda: _refuses(SURFACE),
+    "shared objects": lambda: _refuses(_SHARED),
+    "kernel interfaces": lambda: _refuses(_SURFACE),
     "memory": _holds_memory,
     "privileges": _holds_privileges,
 }

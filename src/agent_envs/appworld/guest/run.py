@@ -42,7 +42,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 def load() -> None:
     """Import everything in advance: there are no files in the jail."""
     modules.load()
-    variables.load()
+    variables.list_public()  # once for all interpreters
     compile("'\\N{BULLET}'", FILE, "exec")
 
 
@@ -210,24 +210,24 @@ def _make_getattr(note: Callable[[str], None]) -> Callable[..., Any]:
 def _make_apis(world: _World) -> Any:
     """`apis`: an attribute is an app, and its attributes are calls."""
 
-    def call(app: str, api: str, unnamed: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        if unnamed:
-            raise TypeError(f"apis.{app}.{api} takes named arguments only, like page_index=0")
-        reply = world.ask({"call": [app, api, named]})
-        if "error" in reply:
-            raise Exception(reply["error"])  # noqa: TRY002  the documented text
-        return reply["value"]
-
     def api_of(app: str, api: str) -> Any:
-        def ask_world(*unnamed: Any, **named: Any) -> Any:
-            return call(app, api, unnamed, named)
+        path = f"apis.{app}.{api}"
 
-        ask_world.__qualname__ = f"apis.{app}.{api}"
+        def ask_world(*unnamed: Any, **named: Any) -> Any:
+            if unnamed:
+                raise TypeError(f"{path} takes named arguments only, like page_index=0")
+            reply = world.ask({"call": [app, api, named]})
+            if "error" in reply:
+                raise Exception(reply["error"])  # noqa: TRY002  the documented text
+            return reply["value"]
+
+        ask_world.__qualname__ = path
         return ask_world
 
-    return _make_object(
-        "apis", lambda app: _make_object(f"apis.{app}", lambda api: api_of(app, api))
-    )
+    def app_of(app: str) -> Any:
+        return _make_object(f"apis.{app}", lambda api: api_of(app, api))
+
+    return _make_object("apis", app_of)
 
 
 def _make_object(path: str, found: Callable[[str], Any]) -> Any:

@@ -40,75 +40,50 @@ class Check(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A system call: its numbers (None: the machine does not have it) and conditions."""
+    """A system call: its numbers (None: aarch64 does not have it) and conditions."""
 
-    x86_64: int | None
+    x86_64: int
     aarch64: int | None
     checks: tuple[Check, ...] = ()
 
 
+def read_calls(table: str) -> dict[str, Call]:
+    """System calls by name, from "name x86-64 aarch64, ..."; "-": aarch64 has none."""
+    entries = (entry.split() for entry in table.split(","))
+    return {
+        name: Call(int(x86_64), None if aarch64 == "-" else int(aarch64))
+        for name, x86_64, aarch64 in entries
+    }
+
+
 ALLOWED = {
     # the one socket, and /dev/null
-    "recvfrom": Call(45, 207),
-    "sendto": Call(44, 206),
-    "read": Call(0, 63),
-    "write": Call(1, 64),
-    "close": Call(3, 57),
+    **read_calls("recvfrom 45 207, sendto 44 206, read 0 63, write 1 64, close 3 57"),
     # memory: private, counted by RLIMIT_AS, never executable
     "mmap": Call(9, 222, (Check(2, _EXEC, (0,)), Check(3, _KIND_OF_MEMORY, (_OWN_MEMORY,)))),
     "mprotect": Call(10, 226, (Check(2, _EXEC, (0,)),)),
-    "munmap": Call(11, 215),
-    "mremap": Call(25, 216),
-    "brk": Call(12, 214),
-    "madvise": Call(28, 233),
+    **read_calls("munmap 11 215, mremap 25 216, brk 12 214, madvise 28 233"),
     # Python's locks
     "futex": Call(202, 98, (Check(1, 0xFFFF_FFFF ^ _FUTEX_FLAGS, _WAIT_WAKE),)),
     "sched_yield": Call(24, 124),
     # time and chance; most clocks do not even enter the kernel
-    "clock_gettime": Call(228, 113),
-    "clock_getres": Call(229, 114),
-    "gettimeofday": Call(96, 169),
-    "time": Call(201, None),
+    **read_calls("clock_gettime 228 113, clock_getres 229 114, gettimeofday 96 169, time 201 -"),
     "getrandom": Call(318, 278),
     # its own signals and its end
-    "rt_sigaction": Call(13, 134),
-    "rt_sigprocmask": Call(14, 135),
-    "rt_sigreturn": Call(15, 139),
-    "sigaltstack": Call(131, 132),
-    "restart_syscall": Call(219, 128),
-    "exit": Call(60, 93),
-    "exit_group": Call(231, 94),
+    **read_calls("rt_sigaction 13 134, rt_sigprocmask 14 135, rt_sigreturn 15 139"),
+    **read_calls("sigaltstack 131 132, restart_syscall 219 128, exit 60 93, exit_group 231 94"),
     # its own numbers
-    "getpid": Call(39, 172),
-    "getppid": Call(110, 173),
-    "gettid": Call(186, 178),
-    "getuid": Call(102, 174),
-    "geteuid": Call(107, 175),
-    "getgid": Call(104, 176),
-    "getegid": Call(108, 177),
+    **read_calls("getpid 39 172, getppid 110 173, gettid 186 178"),
+    **read_calls("getuid 102 174, geteuid 107 175, getgid 104 176, getegid 108 177"),
 }
 # Python and the C library look for files and newer calls, and go on without them. Every call that
 # is in neither table fails with EPERM.
-REFUSED = {
-    errno.ENOENT: {
-        "open": Call(2, None),
-        "openat": Call(257, 56),
-        "stat": Call(4, None),
-        "lstat": Call(6, None),
-        "newfstatat": Call(262, 79),
-        "access": Call(21, None),
-        "faccessat": Call(269, 48),
-        "readlink": Call(89, None),
-        "readlinkat": Call(267, 78),
-    },
-    errno.ENOSYS: {
-        "rseq": Call(334, 293),
-        "statx": Call(332, 291),
-        "clone3": Call(435, 435),
-        "openat2": Call(437, 437),
-        "faccessat2": Call(439, 439),
-    },
-}
+_FILES = """
+open 2 -, openat 257 56, stat 4 -, lstat 6 -, newfstatat 262 79, access 21 -, faccessat 269 48,
+readlink 89 -, readlinkat 267 78
+"""
+_NEWER = "rseq 334 293, statx 332 291, clone3 435 435, openat2 437 437, faccessat2 439 439"
+REFUSED = {errno.ENOENT: read_calls(_FILES), errno.ENOSYS: read_calls(_NEWER)}
 
 
 def program(machine: str) -> bytes:

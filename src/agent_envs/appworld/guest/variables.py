@@ -38,7 +38,6 @@ NODES = 20_000  # most values that are read
 SIZE = 4_000_000  # most bytes of values that are read
 _GUEST = "agent_envs.appworld.guest.run"
 _BUILTINS = "__builtins__"  # made anew for each execution
-_POP = "pop"
 _SEEN = frozenset({"__class__", "__doc__", "__init__", "__module__", "__name__", "__qualname__"})
 # Names that run code which is not read, change what is not a variable, or lead to frames.
 _MEDDLING = frozenset(
@@ -87,7 +86,7 @@ _DECIMAL = _read_decimals()
 
 
 @cache
-def _list_public() -> dict[int, str]:
+def list_public() -> dict[int, str]:
     """The objects of the modules by id: functions, classes and so on, which are never freed."""
     plain = (*_WRITTEN, *_TEXTS, int, tuple, frozenset)
     return {
@@ -96,11 +95,6 @@ def _list_public() -> dict[int, str]:
         for key, value in modules.list_public(name).items()
         if type(value) not in plain
     }
-
-
-def load() -> None:
-    """Collect the objects of the modules, once for all interpreters."""
-    _list_public()
 
 
 MODES = ("r", "w", "a", "x", "rt", "wt", "at", "xt")
@@ -196,14 +190,14 @@ class Variables:
                 for name in node.kwd_attrs:
                     self.note(name)
             elif isinstance(node, ast.Constant):
-                self._pops |= node.value == _POP
+                self._pops |= node.value == "pop"
             elif isinstance(node, ast.Import | ast.ImportFrom):
                 self._import(node)
 
     def note(self, name: str) -> None:
         """Inspect the name of an attribute that code reads."""
         self._report(meddling=_is_deep(name) or name in _LEADS)
-        self._pops |= name == _POP
+        self._pops |= name == "pop"
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> None:
         names = [alias.name for alias in node.names]
@@ -272,7 +266,7 @@ class _Writer:
         Raises:
             _UnreadableError: It cannot be serialised.
         """
-        kind, public = type(value), _list_public().get(id(value))
+        kind, public = type(value), list_public().get(id(value))
         way = self._WAYS.get(kind)
         if public is not None:
             self._write(public)
@@ -299,9 +293,6 @@ class _Writer:
     def _write_int(self, value: int) -> None:
         self._count(0, getsizeof(value))
         self._write(f"{value:x}")
-
-    def _write_plain(self, value: Any) -> None:
-        self._write(repr(value))
 
     def _write_float(self, value: float) -> None:
         if not isnan(value) or not self._is_known(
@@ -336,15 +327,6 @@ class _Writer:
             return False
         self._count(len(values), sum(map(getsizeof, values)))
         return True
-
-    def _write_pattern(self, value: re.Pattern[Any]) -> None:
-        self._write_all(("pattern", value.pattern, value.flags))
-
-    def _write_match(self, value: re.Match[Any]) -> None:
-        self._write_all(("match", value.re, value.string, value.pos, value.endpos, value.regs))
-
-    def _write_module(self, value: ModuleType) -> None:
-        self._write(f"module {value.__name__}")
 
     def _write_class(self, value: type) -> None:
         if value.__module__ == "__main__":
@@ -427,7 +409,7 @@ class _Writer:
 
     _WAYS: ClassVar[dict[type, Callable[..., None]]] = {
         int: _write_int,
-        **dict.fromkeys(_WRITTEN, _write_plain),
+        **dict.fromkeys(_WRITTEN, lambda self, v: self._write(repr(v))),
         float: _write_float,
         **dict.fromkeys(_TEXTS, _write_text),
         **dict.fromkeys(_DATES, _write_date),
@@ -437,7 +419,9 @@ class _Writer:
         FunctionType: _write_function,
         BuiltinFunctionType: _write_builtin,
         type: _write_class,
-        ModuleType: _write_module,
-        re.Pattern: _write_pattern,
-        re.Match: _write_match,
+        ModuleType: lambda self, v: self._write(f"module {v.__name__}"),
+        re.Pattern: lambda self, v: self._write_all(("pattern", v.pattern, v.flags)),
+        re.Match: lambda self, v: self._write_all(
+            ("match", v.re, v.string, v.pos, v.endpos, v.regs)
+        ),
     }

@@ -96,22 +96,3 @@ def test_equal_turn_rewards_leave_the_outcome_alone(turns):
     )
     assert MTGRPO()(same) == pytest.approx(credit.make("grpo")(same))
     assert MTRLOO()(same) == pytest.approx(credit.make("rloo")(same))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"lam": -1.0}, "lam must lie in .* got -1.0"),
-        ({"normalize": "turn"}, "normalize must be one of position, anchor, got 'turn'"),
-        ({"variant": "verl"}, "variant must be one of paper, code, got 'verl'"),
-    ],
-)
-def test_options_out_of_range(options, message):
-    with pytest.raises(ValueError, match=message):
-        MTGRPO(**options)
-
-
-@pytest.mark.parametrize("name", ["mt_grpo", "mt_rloo", "grpo_mr"])
-def test_turn_rewards_are_required(name):
-    with pytest.raises(ValueError, match="reads the column turn_reward"):
-        credit.make(name)(batch([1], [1.0], [0]))

@@ -62,12 +62,6 @@ def test_a_segment_of_one_gives_zero(function):
     assert function([3.0, -5.0], [0, 1]).tolist() == [0, 0]
 
 
-@pytest.mark.parametrize("function", CENTRED)
-def test_lengths_must_agree(function):
-    with pytest.raises(ValueError, match=r"one length, got shapes \(2,\) and \(3,\)"):
-        function([1.0, 2.0], [0, 0, 0])
-
-
 @given(VALUES, IDS)
 def test_sums_to_zero_within_segments(x, ids):
     for function in CENTRED:

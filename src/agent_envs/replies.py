@@ -1,4 +1,7 @@
-"""ParseReply: extracts the action from a model's reply; a malformed reply is an invalid turn."""
+"""Replies of a model: blocks between tags, and ParseReply, which extracts the action.
+
+A malformed reply is an invalid turn.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +14,40 @@ from agent_envs.contract import AgentEnv, Malformed
 from agent_envs.options import check_options
 from agent_envs.spaces import OBSERVATION_LENGTH, FreeText
 
+TAGS = ("think", "action")
+"""The tags of a reply; the last has the action."""
 
-def action_in(reply: str, tags: tuple[str, ...]) -> str | None:
+
+def write_block(tag: str, content: str) -> str:
+    """`<tag>content</tag>`."""
+    return f"<{tag}>{content}</{tag}>"
+
+
+def split_block(reply: str, tag: str) -> tuple[str, str | None, str]:
+    """The text before the first block of a tag, its content, and the text after it.
+
+    The content is None if there is no such block.
+    """
+    before, _, rest = reply.partition(f"<{tag}>")
+    content, closed, after = rest.partition(f"</{tag}>")
+    return before, content if closed else None, after
+
+
+def read_action(reply: str, tags: tuple[str, ...] = TAGS) -> str | None:
     """The last tag's text; None unless `reply` is exactly one block per tag, in order.
 
     Whitespace around the blocks and around the action is ignored; an empty action gives None.
     """
     if any(reply.count(mark) != 1 for tag in tags for mark in (f"<{tag}>", f"</{tag}>")):
         return None
-    rest, outside, content = reply, "", ""
+    outside, content, rest = "", None, reply
     for tag in tags:
-        before, _, rest = rest.partition(f"<{tag}>")
-        content, closed, rest = rest.partition(f"</{tag}>")
-        outside += before if closed else "out of order"
-    return content.strip() or None if not (outside + rest).strip() else None
+        before, content, rest = split_block(rest, tag)
+        outside += before
+    return (content or "").strip() or None if not (outside + rest).strip() else None
 
 
-def attempt_in(reply: str, tag: str) -> str | None:
+def guess_action(reply: str, tag: str) -> str | None:
     """The likeliest action of a malformed reply: the text after the last `<tag>`, or all of it."""
     return reply.rpartition(f"<{tag}>")[2].partition(f"</{tag}>")[0].strip() or None
 
@@ -51,13 +71,13 @@ class ParseReply(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
     def __init__(
         self,
         env: gym.Env[str, str],
-        tags: tuple[str, ...] = ("think", "action"),
+        tags: tuple[str, ...] = TAGS,
         on_malformed: Literal["skip", "attempt"] = "skip",
     ) -> None:
         check_options(ParseReply, (), {"tags": tags})
         RecordConstructorArgs.__init__(self, tags=tags, on_malformed=on_malformed)
         gym.Wrapper.__init__(self, env)
-        self.inner = agent_env(env, "ParseReply")
+        self.inner = unwrap_agent_env(env, "ParseReply")
         if self.inner.reply_form:
             raise ValueError(
                 f"{self.inner} reads whole replies itself, as {self.inner.reply_form!r}; leave "
@@ -71,7 +91,7 @@ class ParseReply(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self.on_malformed = on_malformed
         self.notice = (
             "The reply was not understood and nothing was done. Reply exactly in this form: "
-            + "".join(f"<{tag}>...</{tag}>" for tag in self.tags)
+            + "".join(write_block(tag, "...") for tag in self.tags)
         )
         self.action_space = FreeText(OBSERVATION_LENGTH)
 
@@ -90,10 +110,10 @@ class ParseReply(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         """
         if not isinstance(reply, str):
             raise TypeError(f"a reply is a string, got {reply!r:.60} ({type(reply).__name__})")
-        parsed = action_in(reply, self.tags)
+        parsed = read_action(reply, self.tags)
         action = parsed
         if parsed is None and self.on_malformed == "attempt":
-            action = attempt_in(reply, self.tags[-1])
+            action = guess_action(reply, self.tags[-1])
         step = self.env.step(Malformed(self.notice) if action is None else action)
         observation, reward, terminated, truncated, info = step
         if parsed is None:
@@ -102,7 +122,7 @@ class ParseReply(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         return observation, reward, terminated, truncated, info
 
 
-def agent_env(env: gym.Env[Any, Any], wrapper: str) -> AgentEnv:
+def unwrap_agent_env(env: gym.Env[Any, Any], wrapper: str) -> AgentEnv:
     """The agent environment inside `env`.
 
     Raises:
