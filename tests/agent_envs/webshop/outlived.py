@@ -125,7 +125,10 @@ def ours() -> list[psutil.Process]:
 
 def below(parent: int) -> dict[int, psutil.Process]:
     """The processes that descend from one and run, by id."""
-    found = psutil.Process(parent).children(recursive=True)
+    try:
+        found = psutil.Process(parent).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return {}
     psutil.wait_procs(found, timeout=0)  # takes leave of those that have ended
     return {process.pid: process for process in found if process.is_running() and command(process)}
 
