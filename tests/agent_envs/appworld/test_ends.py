@@ -190,7 +190,7 @@ def test_what_the_machine_refuses_is_no_fault_of_the_agent(lines, told):
     ("what", "number", "told"),
     [
         ("_launch", errno.EAGAIN, r"needs to start: .* \(EAGAIN\); raise its limit of processes"),
-        ("_empty_folder", errno.ENOSPC, r"needs to start: .* \(ENOSPC\); free space in the folder"),
+        ("_make_empty_folder", errno.ENOSPC, r"needs to start: .* \(ENOSPC\); free space"),
     ],
 )
 def test_what_the_machine_refuses_to_a_warden(monkeypatch, what, number, told):
