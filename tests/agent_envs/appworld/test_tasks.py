@@ -12,7 +12,7 @@ import pytest
 
 from agent_envs.appworld import tasks
 from agent_envs.appworld.apps import APPS
-from agent_envs.appworld.env import MARKS, read_reply
+from agent_envs.appworld.env import read_reply
 from agent_envs.appworld.families import FAMILIES
 from agent_envs.appworld.families.plan import (
     DEFAULTS,
@@ -246,12 +246,6 @@ def test_unknown_names():
     for seed in ("04", "-4", "4.0", "four", "٤", "", "1234567890"):
         with pytest.raises(ValueError, match="unknown task"):
             tasks.make_task(f"split_the_dinner-{seed}")
-
-
-def test_nothing_that_marks_a_failure_is_in_the_worlds():
-    for task_id in TASKS[::8]:
-        text = repr(tasks.make_task(task_id).household.state.tables)
-        assert not [mark for mark in MARKS if mark in text]
 
 
 def test_the_page_lists_every_family_and_its_difficulty():
