@@ -120,14 +120,14 @@ def figures(text: str, family: str) -> tuple[int, ...] | None:
     """The terms in a text as numbers, by its family; weekdays from 100 on."""
     text = text.lower()
     if family in ("bargain", "donation"):
-        return PURSES.get(family, PURSE).read(text)
+        return PURSES.get(family, PURSE).read_deal(text)
     if family == "schedule":
         days = [100 + place for place, day in enumerate(DAYS) if re.search(rf"\b{day}", text)]
         hours = [int(n) % 12 for n in re.findall(r"\b(\d{1,2})(?:[:.]\d\d)?\b(?!\s*hours)", text)]
         return tuple(days + hours) or None
     if family == "favour":
         return tuple(int(n) for n in re.findall(r"\b(\d{1,3})\s+hours?", text)) or None
-    return PURSE.read(text) if family == "any" else None
+    return PURSE.read_deal(text) if family == "any" else None
 
 
 if __name__ == "__main__":

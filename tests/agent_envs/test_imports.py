@@ -1,4 +1,4 @@
-"""Import strings: what they find, and what each kind of mistake is told."""
+"""Import strings and shipped files: what they find, and the message of each mistake."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import re
 import gymnasium as gym
 import pytest
 
-from agent_envs import Template
+from agent_envs import MissingAsset, Template
+from agent_envs.assets import asset
 from agent_envs.ezpoints.env import EZPoints
 from agent_envs.imports import find_creator, load_object
 
@@ -119,3 +120,9 @@ def test_a_module_that_fails_is_told_with_option_file_and_line(module, message):
     assert said.endswith(f"{module}.py:1)")
     assert "\n" not in said
     assert refused.value.__cause__ is not None
+
+
+def test_a_shipped_file_is_found_or_its_error_has_the_remedy():
+    assert asset("__init__.py").is_file()
+    with pytest.raises(MissingAsset, match=r"alfworld/nowhere.json is not in .*pip install"):
+        asset("alfworld/nowhere.json")

@@ -9,8 +9,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from agent_envs import FreeText, ParseReply, Prompt, make_vec
-from agent_envs.testing import check_agent_env
+from agent_envs import FreeText, ParseReply, make_vec
 from agent_envs.vector import call_concurrently
 
 SEED = 11
@@ -47,13 +46,9 @@ def vectors():
         "make_vec async": lambda: make_vec("Hallway-v0", 3, vectorization_mode="async"),
         "gym sync": lambda: gym.make_vec("Hallway-v0", 3, vectorization_mode="sync"),
         "gym async, shared memory": lambda: gym.make_vec("Hallway-v0", 3, **gym_async),
-        "gym async, no copies": lambda: gym.make_vec(
-            "Hallway-v0", 3, **gym_async, vector_kwargs={"copy": False}
-        ),
         "gym async, spawned": lambda: gym.make_vec(
             "Hallway-v0", 3, **gym_async, vector_kwargs={"context": "spawn"}
         ),
-        "gym default": lambda: gym.make_vec("Hallway-v0", 3),
     }
 
 
@@ -75,20 +70,6 @@ def test_every_copy_shows_what_a_single_environment_shows(name):
         found = [tuple(column[i] for column in step) for step in shown]
         assert opening[i] == expected[0][0]
         assert found == expected[1:]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", ["sync", "async"])
-def test_observations_kept_by_the_caller_do_not_change(mode):
-    env = gym.make_vec("Hallway-v0", 2, vectorization_mode=mode)
-    try:
-        first, _ = env.reset(seed=1)
-        kept = tuple(first)
-        env.step(("dance", "sing"))
-        assert tuple(first) == kept
-        assert isinstance(first, tuple)
-    finally:
-        env.close()
 
 
 @pytest.mark.slow
@@ -134,56 +115,6 @@ def test_tasks_wrappers_and_arguments_reach_every_copy():
     env.close()
 
 
-@pytest.mark.slow
-def test_prompts_travel_through_shared_memory():
-    env = gym.make_vec(
-        "Hallway-v0", 2, vectorization_mode="async", wrappers=[ParseReply, Prompt], max_turns=3
-    )
-    try:
-        prompts, info = env.reset(seed=1)
-        single = Prompt(ParseReply(gym.make("Hallway-v0", max_turns=3)))
-        expected, expected_info = single.reset(seed=2)
-        assert prompts[1] == expected
-        assert info["blind_prompt"][1] == expected_info["blind_prompt"]
-        replies = ("right", "<think>é</think><action>right</action>")
-        assert env.step(replies)[0][1] == single.step(replies[1])[0]
-    finally:
-        env.close()
-
-
-def test_info_arrays_by_kind():
-    env = make_vec("Hallway-v0", 2)
-    _, info = env.reset(seed=1)
-    kinds = {key: value.dtype.kind for key, value in info.items() if not key.startswith("_")}
-    assert kinds == {
-        "goal": "O",
-        "valid": "b",
-        "invalid_reason": "O",
-        "progress": "f",
-        "anchor": "O",
-        "success": "b",
-        "admissible_actions": "O",
-        "task_id": "O",
-        "turn": "i",
-        "cells": "O",
-    }
-    assert info["admissible_actions"][1] == ["left", "right"]
-    env.close()
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("mode", ["sync", "async"])
-def test_the_wrong_type_of_action_is_refused_in_any_process(mode):
-    env = make_vec("Hallway-v0", 2, vectorization_mode=mode)
-    try:
-        env.reset(seed=1)
-        with pytest.raises(TypeError, match="an action is a string, got 3"):
-            env.step(("right", 3))
-    finally:
-        env.close(terminate=True) if mode == "async" else env.close()
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -195,11 +126,6 @@ def test_the_wrong_type_of_action_is_refused_in_any_process(mode):
 def test_bad_arguments_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         make_vec("Hallway-v0", **arguments)
-
-
-@pytest.mark.slow
-def test_a_copy_keeps_the_whole_contract():
-    check_agent_env(make_vec("Hallway-v0", 1).envs[0])
 
 
 def played(env, mode):

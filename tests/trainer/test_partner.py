@@ -142,9 +142,9 @@ def test_the_partner_speaks_in_one_thread_also_where_the_judge_waits(tiny_folder
 
 def test_the_partner_reads_its_own_side_only():
     text = prompt(TALK, 1)
-    assert TALK.scene.background(1) in text
+    assert TALK.scene.render_background(1) in text
     assert 'said: "I pay $9."' in text
-    assert TALK.scene.goal(0) not in text
+    assert TALK.scene.show_goal(0) not in text
     assert TALK.scene.characters[0].secret not in text
     assert "You are at turn 1." in text
     first = prompt(Talk(TALK.scene), 0)

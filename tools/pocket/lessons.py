@@ -277,7 +277,7 @@ def write_code(rng: np.random.Generator, *, mistake: float, forget: float = 0.0)
 def _haggle(env: Sotopia, own: int, *, yields: bool) -> tuple[str, int]:
     """The next act of a bargain and the agent's price in it, `own` being its last, or 0."""
     proposed = env.talk.standing[1 - env.next]
-    if env.talk.taken is not None:
+    if env.talk.accepted_terms is not None:
         return Act("leave").to_json(), own
     if proposed is not None and (yields or abs(proposed[0] - own) <= CLOSE * own):
         return "Agreed.", own
@@ -288,7 +288,7 @@ def _haggle(env: Sotopia, own: int, *, yields: bool) -> tuple[str, int]:
 
 def _list_prices(env: Sotopia) -> str:
     """The prices of a scene's goal, then the last that the agent named and the other side's."""
-    said = [" ".join(env.talk.lines(side)) for side in (env.next, 1 - env.next)]
+    said = [" ".join(env.talk.list_lines(side)) for side in (env.next, 1 - env.next)]
     latest = [price for text in said for price in _PRICE.findall(text)[-1:]]
     return " ".join([*_PRICE.findall(env.goal), *latest])
 

@@ -247,7 +247,7 @@ class SearchQA(AgentEnv):
             answered = in_any(self.question.answers, (passage.document for passage in found))
         else:
             answered = self.facts.has_answer(found, self.accepted)
-        self.facts = self.facts.after(found, answered=answered)
+        self.facts = self.facts.add_search(found, answered=answered)
         return found
 
     def _render_passages(self, passages: list[Passage]) -> str:
@@ -288,7 +288,7 @@ class SearchQA(AgentEnv):
             valid=not invalid,
             invalid_reason=invalid,
             progress=1.0 if right else facts.progress,
-            anchor=facts.anchor(*self._list_others()) if self.by == "facts" else self._block,
+            anchor=facts.make_anchor(*self._list_others()) if self.by == "facts" else self._block,
             reward=self._score(answer, right=right) if ended else 0.0,
             success=right,
             failure=answer is not None and not right,
@@ -391,7 +391,7 @@ class Facts(NamedTuple):
             return self.seen.union(passage.id for passage in able).issuperset(self.gold)
         return accepted.is_shown_in(passage.document for passage in able)
 
-    def after(self, found: Sequence[Passage], *, answered: bool) -> Facts:
+    def add_search(self, found: Sequence[Passage], *, answered: bool) -> Facts:
         """After a search."""
         seen = self.seen.union(passage.id for passage in found)
         first = answered and not self.answered
@@ -415,7 +415,7 @@ class Facts(NamedTuple):
             return len(self.seen.intersection(self.gold)) / len(set(self.gold))
         return float(self.answered)
 
-    def anchor(self, *others: object) -> str:
+    def make_anchor(self, *others: object) -> str:
         """Digest of the question, the passages seen, whether one has the answer, and `others`."""
         facts = repr((self.question, sorted(self.seen), self.answered, others))
         return blake2b(facts.encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()

@@ -36,7 +36,7 @@ class Act(NamedTuple):
     worded: bool = False
 
     @property
-    def structured(self) -> bool:
+    def has_fields(self) -> bool:
         """Whether fields say what the act offers or accepts, so that its words are not read."""
         return self.offer is not None or self.accept is not None
 
@@ -53,14 +53,14 @@ class Act(NamedTuple):
         return f"{name} {LEFT if self.kind == 'leave' else NOTHING}"
 
     def _render_fields(self, terms: str) -> str:
-        if self.worded or not self.structured:
+        if self.worded or not self.has_fields:
             return ""
         if self.offer is not None:
             return f" [offers: {terms}]"
         return " [accepts the offer]" if self.accept else " [does not accept]"
 
     def to_json(self, game: Game | None = None, side: int = 0) -> str:
-        """The act as JSON for `read`; an offer needs the game and the side that makes it."""
+        """The act as JSON for `parse_act`; an offer needs the game and the side that makes it."""
         fields: dict[str, Any] = {"action_type": self.kind, "argument": self.argument}
         if self.offer is not None:
             assert game is not None  # noqa: S101  only games have offers

@@ -28,10 +28,8 @@ _MANY = {"all": 9, "every": 9, "both": 2}
 _PERSON = re.compile(r"\b(i(?:['’]\w+)?|me|my|you(?:['’]\w+)?|your|yours)\b", re.IGNORECASE)
 _GIVES = re.compile(  # after a person: the words that assign the following things
     r"\W*(?:(?:will|would|can|could|may|shall|should|must|have to|also|just|only|then|gladly"
-    r"|happily"
-    r"|really|still|am going to|are going to|like to|love to|be happy to|be glad to|want to"
-    r"|need to|ll|d)"
-    r"\W+)*(?P<verb>keep|keeping|take|taking|get|getting|claim|claiming|want|need|ask"
+    r"|happily|really|still|am going to|are going to|like to|love to|be happy to|be glad to|want to"
+    r"|need to|ll|d)\W+)*(?P<verb>keep|keeping|take|taking|get|getting|claim|claiming|want|need|ask"
     r"|give|offer|leave|let|share|portion|part)\b|\W*(?:(?:would|d|really|also)\W+)*(?:would"
     r"|d)\W+(?:\w+ly\W+)?(?:like|love|prefer)\b|\W*(?:will|would|can|could|may|shall|should|d|ll)"
     r"(?:\W+(?:also|just|only|then|gladly))*\W+have\b|\W*(?:have|propose|suggest)\s+(?=(?:the"

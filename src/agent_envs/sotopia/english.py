@@ -53,8 +53,7 @@ def _match_behind(words: str, ending: str) -> str:
 
 _IS_TOO = (  # words whose 's is never a possessive
     r"'s(?<=\w's)(?= (?:all|yours|mine|fine|ok|great|good|perfect|ideal|too|not|no|out|an?"
-    r"|the|far|way"
-    r"|just|so|very|really|already|free|busy|bad|impossible|better|worse|enough)\b)"
+    r"|the|far|way|just|so|very|really|already|free|busy|bad|impossible|better|worse|enough)\b)"
 )
 _CONTRACTED = tuple(  # by letters that the case-folded line must contain
     (letters, re.compile(pattern, re.IGNORECASE), full)

@@ -187,7 +187,7 @@ class Sotopia(AgentEnv):
         self.next = 0 if self.external else self.side
         if self.speaker and self.side == 1:
             self._let_partner_act()
-        return scene.goal(self.next), self._report(self._render_opening(), first=True)
+        return scene.show_goal(self.next), self._report(self._render_opening(), first=True)
 
     def act(self, action: str) -> Turn:
         """One act, and the other's answer."""
@@ -203,8 +203,8 @@ class Sotopia(AgentEnv):
         self.talk = self._count_turns(self.max_turns - self.turn).after(side, act)
         if self.external:
             self.next = 1 - side
-            self.goal = self.talk.scene.goal(self.next)
-        elif not self.talk.ended and not (self.side == 1 and self._is_last_turn()):
+            self.goal = self.talk.scene.show_goal(self.next)
+        elif not self.talk.is_over and not (self.side == 1 and self._is_last_turn()):
             self._let_partner_act()
         return self._report(self._render_latest(side), "refused" if repeated else "")
 
@@ -245,7 +245,9 @@ class Sotopia(AgentEnv):
         return self.turn + 1 >= self.max_turns
 
     def _render_opening(self) -> str:
-        return "\n".join([self.talk.scene.background(self.next), *self.talk.script(self.next)])
+        return "\n".join(
+            [self.talk.scene.render_background(self.next), *self.talk.render_script(self.next)]
+        )
 
     def _render_latest(self, side: int) -> str:
         """The observation of the side to act: the other's act; in self-chat first everything."""
@@ -258,11 +260,11 @@ class Sotopia(AgentEnv):
 
     def _add_notice(self, text: str) -> str:
         """A text, followed by the notice of terms that can still be withdrawn."""
-        notice = self.talk.notice(self.next)
+        notice = self.talk.render_notice(self.next)
         return f"{text}\n{notice}" if notice else text
 
     def _report(self, observation: str, invalid: str = "", *, first: bool = False) -> Turn:
-        ended = self.talk.ended
+        ended = self.talk.is_over
         over = ended or (not first and self._is_last_turn())
         live = self.judge is not None and self.judge.live
         verdict, error = self._judge(self.side, wanted=over or live)
@@ -331,7 +333,7 @@ class Sotopia(AgentEnv):
         and the facts learnt. Otherwise the whole conversation.
         """
         talk, side = self.talk, self.side
-        facts: tuple[Any, ...] = self.task_id, self.next, talk.ended
+        facts: tuple[Any, ...] = self.task_id, self.next, talk.is_over
         state = "" if self.speaker is None else self.speaker.state
         if state:
             own = [_write_act(act) for who, act in talk.said if who == side and act.argument]

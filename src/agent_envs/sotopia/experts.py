@@ -54,7 +54,7 @@ class Explorer:
     def act(self) -> str:
         """The next act; it is not executed."""
         talk, side = self._env.talk, self._env.next
-        if talk.taken is not None:
+        if talk.accepted_terms is not None:
             return _GOODBYE.to_json()
         game = _infer_game(talk.scene, side)
         if isinstance(game, Friends):
@@ -100,7 +100,7 @@ def _infer_game(scene: Scene, side: int) -> Game:
     """
     game = cast("Game", scene.game)
     if isinstance(game, Amount):
-        _, hoped = map(int, _DOLLARS.findall(scene.goal(side)))
+        _, hoped = map(int, _DOLLARS.findall(scene.show_goal(side)))
         return game.infer_game(hoped, side)
     return game
 
@@ -177,13 +177,13 @@ def _propose(game: Game, deal: Deal, side: int, words: str) -> Act:
 
 def _list_untold_facts(talk: Talk, side: int) -> list[str]:
     """Facts of a side that it has not told yet."""
-    told = " ".join(talk.lines(side))
+    told = " ".join(talk.list_lines(side))
     return [fact for fact in talk.scene.facts[side] if fact not in told]
 
 
 def _concede(game: Game, talk: Talk, side: int) -> str:
     """Accept a good enough offer, else propose something new, close to the other's offer."""
-    turns = len(talk.lines(side))
+    turns = len(talk.list_lines(side))
     aim = max(_LEAST, _START - _STEP * turns)
     offered = talk.standing[1 - side]
     if offered is not None and game.value(offered, side) >= aim:

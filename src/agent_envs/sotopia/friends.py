@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 _ADDRESSED = re.compile(  # a name after these is the speaker's, the listener's or a namesake's
     r"(?:\b(?:i am|(?:first |last |middle )?names? (?:is|was)|call me|called|named|hello|hi|hey|bye"
     r"|goodbye|thanks|thank you|cheers|dear|mr|mrs|ms|dr|sorry|welcome|good (?:morning|day"
-    r"|evening|night)"
-    r"|meet(?:ing)? you|see you(?: \w+)?|nice to \w+ you|after|cousin|uncle|aunt"
+    r"|evening|night)|meet(?:ing)? you|see you(?: \w+)?|nice to \w+ you|after|cousin|uncle|aunt"
     r"|(?:my|your|his|her|our|their) (?!friend)\w+(?: \w+)?)[\s,.!]*|\w['’]s? )$",
     re.IGNORECASE,
 )
@@ -34,8 +33,7 @@ _MEANT = re.compile(
     r"|guess"
     r"|(?:could|would|might|must) (?:it|that) be|is (?:it|that)|(?:it|that) (?:is|must be|has to be"
     r"|could be|might be)|(?:what|how) about|heard of|think of|thinking of|remember|works|lives"
-    r"|likes"
-    r"|propose|suggest|say)\b",
+    r"|likes|propose|suggest|say)\b",
     re.IGNORECASE,
 )
 _OWN = re.compile(r"['’]s\b|,? (?:here|speaking)\b", re.IGNORECASE)  # the same after a name
@@ -262,7 +260,7 @@ class Acquaintance:
     def reply(self, talk: Talk) -> Act:
         """Its next act; updates its mood."""
         self.mood = mood = self.mood._replace(turn=self.mood.turn + 1)
-        if talk.taken is not None:
+        if talk.accepted_terms is not None:
             done, self.mood = mood.settled, mood._replace(settled=True)
             return Act("leave") if done else speak("What a small world! It was nice to meet you.")
         self.mood = mood = mood._replace(settled=False)

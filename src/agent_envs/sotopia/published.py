@@ -85,9 +85,8 @@ def open_published(folder: str | os.PathLike[str]) -> Published:
 
 
 def _find_file(folder: Path, name: str) -> Path | None:
-    return next(
-        iter([p for p in (folder / name, *sorted(folder.glob(f"*/{name}"))) if p.is_file()]), None
-    )
+    places = (folder / name, *sorted(folder.glob(f"*/{name}")))
+    return next((path for path in places if path.is_file()), None)
 
 
 def _read_rows(folder: Path, name: str) -> Iterator[tuple[dict[str, Any], str]]:

@@ -183,7 +183,7 @@ def find_told_facts(talk: Talk, side: int) -> tuple[int, ...]:
     """The places of the facts that a side has told."""
     facts = talk.scene.facts[side]
     return tuple(
-        sorted(frozenset[int]().union(*[_find_facts(facts, one) for one in talk.lines(side)]))
+        sorted(frozenset[int]().union(*[_find_facts(facts, one) for one in talk.list_lines(side)]))
     )
 
 

@@ -62,13 +62,13 @@ class Wording(Protocol):
         """The terms in a line; None for no terms or impossible ones."""
 
     def propose(self, deal: Deal) -> str:
-        """The words that propose a deal; `read` is the inverse."""
+        """The words that propose a deal; `read_deal` is the inverse."""
 
     def describe(self, deal: Deal) -> str:
         """A deal in words."""
 
     def write_offer(self, deal: Deal) -> dict[str, Any]:
-        """A deal as the field `offer` of an act; `offered` is the inverse."""
+        """A deal as the field `offer` of an act; `read_offer` is the inverse."""
 
     def read_offer(self, offer: object) -> Deal:
         """The deal in the field `offer` of an act.
@@ -159,16 +159,16 @@ class Scene:
     temper: tuple[str, str] = ("", "")
     openings: tuple[str, str] = ("", "")
 
-    def goal(self, side: int) -> str:
+    def show_goal(self, side: int) -> str:
         """The private goal of a side, hints included, as text without markup."""
         return strip_markup(self.goals[side], side)
 
-    def label(self, side: int) -> str:
+    def name_side(self, side: int) -> str:
         """The name of a side as seen by the other."""
         known = self.relationship >= _NAME
         return self.characters[side].first_name if known else STRANGER
 
-    def background(self, side: int) -> str:
+    def render_background(self, side: int) -> str:
         """Everything that a side knows at the start: the situation, itself, the other, its goal."""
         own = self.characters[side]
         lines = [
@@ -176,7 +176,7 @@ class Scene:
             f"You are {own.name}. {_describe_public(own)} {_describe_personal(own)}",
             f"Your secret: {own.secret}",
             self._describe_other(1 - side),
-            f"Your goal: {self.goal(side)}",
+            f"Your goal: {self.show_goal(side)}",
             _explain_offer(self.game) if self.game else "",
         ]
         return "\n".join(line for line in lines if line and not line.endswith(": "))

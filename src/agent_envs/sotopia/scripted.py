@@ -195,12 +195,12 @@ class Negotiator:
             if deal == talk.standing[self.side] and kind != "ask":
                 kind = "stand" if talk.standing[1 - self.side] is None else "stay"
             return mood, Move(kind, deal, fact)
-        return mood, Move(kind, talk.taken or talk.standing[1 - self.side])
+        return mood, Move(kind, talk.accepted_terms or talk.standing[1 - self.side])
 
     def weigh(self, talk: Talk) -> tuple[Mood, str, str]:
         """Mood, kind of the move, and the fact to tell."""
         mood = self.mood._replace(turn=self.mood.turn + 1)
-        if talk.taken is not None:
+        if talk.accepted_terms is not None:
             return self._wait_or_leave(mood, talk)
         mood = mood._replace(settled=False)  # if it was settled, the other has withdrawn
         if not talk.said:
@@ -220,7 +220,7 @@ class Negotiator:
 
         While the other can still withdraw it waits, at the cost of patience.
         """
-        if not mood.settled and talk.taken_by != self.side:
+        if not mood.settled and talk.accepting_side != self.side:
             return mood._replace(settled=True), "settle", ""
         if talk.agreed is None and mood.patience > 0:
             return mood._replace(settled=True, patience=mood.patience - 1), "wait", ""
@@ -233,7 +233,7 @@ class Negotiator:
         useful = mood.turn == 1
         mood = self._take_offence(mood, act)
         if line is not None:
-            meanings = talk.meanings(1 - self.side)
+            meanings = talk.list_meanings(1 - self.side)
             repeated = meanings[-1] in meanings[:-1]
             mood, fact, listened = self._weigh_words(mood, line, repeated=repeated)
             mood, better = self._weigh_offer(mood, talk.standing[1 - self.side])

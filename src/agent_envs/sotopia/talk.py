@@ -85,7 +85,7 @@ class Talk(NamedTuple):
     ahead: int = _ENDLESS
 
     @property
-    def ended(self) -> bool:
+    def is_over(self) -> bool:
         """Whether a side left, or both did nothing in a row."""
         kinds = [act.kind for _, act in self.said[-_SILENCES:]]
         return "leave" in kinds or kinds == _SILENT
@@ -93,18 +93,18 @@ class Talk(NamedTuple):
     @property
     def open(self) -> Pending | None:
         """The pending terms, if all sides that must confirm them still can."""
-        if self.pending is None or self.ended:
+        if self.pending is None or self.is_over:
             return None
         later = self.pending.free[self.said[-1].side]  # whether the last speaker must confirm, too
         return self.pending if self.ahead > later else None
 
     @property
-    def taken(self) -> Deal | None:
+    def accepted_terms(self) -> Deal | None:
         """The terms that both accepted, binding or not."""
         return self.pending.deal if self.pending else self.agreed
 
     @property
-    def taken_by(self) -> int:
+    def accepting_side(self) -> int:
         """The side that accepted the other's terms, -1 for none."""
         return self.pending.accepted_by if self.pending else self.accepted_by
 
@@ -123,7 +123,7 @@ class Talk(NamedTuple):
         }  # fmt: skip
         return min(1.0, len(answered) / _EXCHANGE)
 
-    def meanings(self, side: int) -> list[Meaning]:
+    def list_meanings(self, side: int) -> list[Meaning]:
         """The meaning of each act of a side."""
         pairs = zip(self.said, self.meant, strict=True)
         return [meaning for (who, _), meaning in pairs if who == side]
@@ -137,7 +137,7 @@ class Talk(NamedTuple):
         if len(act.argument) > ACTION_LENGTH:
             return f"An act has at most {ACTION_LENGTH:,} characters, not {len(act.argument):,}."
         accepts = act.accept and act.offer is None
-        if accepts and self.standing[1 - side] is None and self.taken is None:
+        if accepts and self.standing[1 - side] is None and self.accepted_terms is None:
             return "There is no open offer that you could accept."
         return ""
 
@@ -176,9 +176,9 @@ class Talk(NamedTuple):
                 return _confirm(talk, side) if confirms else _mark_asked(talk, side, pending)
             talk = talk._replace(pending=None)
             talk = talk if pending.accepted_by == side else _withdraw(talk, side)
-        return _apply_statement(talk, side, terms, withdraws=withdraws, firm=act.structured)
+        return _apply_statement(talk, side, terms, withdraws=withdraws, firm=act.has_fields)
 
-    def notice(self, viewer: int) -> str:
+    def render_notice(self, viewer: int) -> str:
         """The notice to a side about pending terms that it can still withdraw."""
         pending = self.open
         if pending is None or not pending.free[viewer] or self.scene.game is None:
@@ -189,23 +189,23 @@ class Talk(NamedTuple):
             return f"{what}: {terms}. It binds you when you agree again, do nothing or leave."
         return f"{what}: {terms}. Say otherwise in your next turn to {withdraw}."
 
-    def lines(self, side: int) -> list[str]:
+    def list_lines(self, side: int) -> list[str]:
         """The spoken lines of a side."""
         return [a.argument for who, a in self.said if who == side and a.kind == "speak"]
 
     def render(self, said: Said, viewer: int) -> str:
         """The text of an act for a side, its own as `You said: ...`."""
         side, act = said
-        name = "You" if side == viewer else self.scene.label(side)
+        name = "You" if side == viewer else self.scene.name_side(side)
         game = self.scene.game
         if game is None or act.offer is None:
             return act.render(name)
         return act.render(name, game.wordings[side].describe(act.offer))
 
-    def script(self, viewer: int) -> list[str]:
+    def render_script(self, viewer: int) -> list[str]:
         """The texts of all acts for a side, and the notice of pending terms at the end."""
         lines = [self.render(said, viewer) for said in self.said]
-        notice = self.notice(viewer)
+        notice = self.render_notice(viewer)
         return [*lines[:-1], f"{lines[-1]}\n{notice}"] if notice else lines
 
 

@@ -37,7 +37,7 @@ def test_the_other_sides_limit_is_inferred_to_a_dollar(family):
     for number in range(0, 320, 3):
         game, goals = (
             draw_scene(family, number).game,
-            [draw_scene(family, number).goal(s) for s in (0, 1)],
+            [draw_scene(family, number).show_goal(s) for s in (0, 1)],
         )
         for side in (0, 1):
             *_, hoped = goals[side].split("$")

@@ -154,7 +154,7 @@ def test_the_other_side_reads_a_division_the_other_way_round():
 @pytest.mark.parametrize("family", FAMILIES)
 def test_scenes_differ_and_none_tells_a_secret(family):
     scenes = [draw_scene(family, number) for number in range(SUBJECTS * VARIANTS)]
-    assert len({(s.background(0), s.background(1)) for s in scenes}) == len(scenes)
+    assert len({(s.render_background(0), s.render_background(1)) for s in scenes}) == len(scenes)
     for one in scenes:
         for side in (0, 1):
             lines = (*one.facts[side], one.openings[side])

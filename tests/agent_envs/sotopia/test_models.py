@@ -118,9 +118,9 @@ def test_a_partner_reads_its_own_side_only(server, endpoint):
     talk = Talk(TALK.scene).after(0, speak("Hi."))
     assert ModelPartner(endpoint).begin(talk.scene, 1, None).reply(talk) == Act("leave")
     text = server.asked[0]["messages"][1]["content"]
-    assert talk.scene.background(1) in text
+    assert talk.scene.render_background(1) in text
     assert talk.scene.characters[0].secret not in text
-    assert talk.scene.goal(0) not in text
+    assert talk.scene.show_goal(0) not in text
     assert 'said: "Hi."' in text
 
 

@@ -55,10 +55,10 @@ def test_quirks(folder):
     person = scene.characters[0]
     assert (person.age, person.occupation, person.big_five) == (30, "", "")
     assert person.moral_values == ("Care", "Fairness")
-    text = scene.background(0)
+    text = scene.render_background(0)
     assert "Rain." in text
     assert "Sun." not in text
-    assert scene.goal(0) == "Stay dry (Take the <b>umbrella</b>)"
+    assert scene.show_goal(0) == "Stay dry (Take the <b>umbrella</b>)"
     assert "nan" not in text
     assert "none" not in text
 
@@ -134,11 +134,11 @@ def test_all_public_pairings_show_each_side_what_it_may_see(public_folder):
     assert len({one.name for scene in data.scenes.values() for one in scene.characters}) <= 40
     for scene in data.scenes.values():
         for side in (0, 1):
-            text = scene.background(side)
+            text = scene.render_background(side)
             own, other = scene.characters[side], scene.characters[1 - side]
             assert own.secret in text
             assert own.public_info in text
-            assert scene.goal(side) in text
+            assert scene.show_goal(side) in text
             assert "viewer=" not in text
             assert "_info>" not in text
             assert "_hint>" not in text
@@ -148,7 +148,7 @@ def test_all_public_pairings_show_each_side_what_it_may_see(public_folder):
             assert (other.public_info in of_other) == (level >= 2)
             assert (other.big_five in of_other) == (level >= 3)
             assert other.secret not in of_other
-            assert scene.goal(1 - side) not in of_other
+            assert scene.show_goal(1 - side) not in of_other
             assert "common friends:" not in text  # this only the environment may see
 
 

@@ -16,7 +16,11 @@ SCENE = draw_scene("favour", 5)
 @pytest.mark.parametrize("level", range(len(RELATIONSHIPS)))
 def test_what_a_relationship_lets_see(level, side):
     scene = replace(SCENE, relationship=level)
-    text, own, other = scene.background(side), SCENE.characters[side], SCENE.characters[1 - side]
+    text, own, other = (
+        scene.render_background(side),
+        SCENE.characters[side],
+        SCENE.characters[1 - side],
+    )
     values = ", ".join(other.moral_values)
     seen = {
         other.name: level >= 1,
@@ -24,11 +28,11 @@ def test_what_a_relationship_lets_see(level, side):
         other.public_info: level >= 2,
         f"Personality: {other.big_five}. Values: {values}.": level >= 3,
         other.secret: False,
-        SCENE.goal(1 - side): False,
+        SCENE.show_goal(1 - side): False,
     }
     assert {part: part in text for part in seen} == seen
-    assert scene.label(1 - side) == (other.first_name if level else STRANGER)
-    for part in (own.name, own.public_info, own.big_five, own.secret, SCENE.goal(side)):
+    assert scene.name_side(1 - side) == (other.first_name if level else STRANGER)
+    for part in (own.name, own.public_info, own.big_five, own.secret, SCENE.show_goal(side)):
         assert part in text
 
 

@@ -289,7 +289,7 @@ def test_it_asks_back_what_is_unclear_and_waits_for_who_can_take_back():
     table.hear("Agreed.")
     assert table.talk.pending.free == (True, False)
     table.hear("Can you carry it?")
-    assert (table.talk.agreed, table.talk.ended) == (None, False)
+    assert (table.talk.agreed, table.talk.is_over) == (None, False)
     table.hear("No, I take that back.")
     assert (table.talk.agreed, table.talk.pending) == (None, None)
     assert table.talk.standing[1] is not None  # it goes on
@@ -305,12 +305,14 @@ def test_its_words_say_what_its_fields_do(family, temper):
         offered = table.talk.standing[0]
         reply = table.hear(act if isinstance(act, str) else Act("speak", "So?", offer=act))
         offered = table.talk.standing[0] or offered
-        confirms = reply.accept and table.talk.taken_by == 0  # in words such as "we have a deal"
-        if not reply.structured or confirms or family == "friend":
+        confirms = (
+            reply.accept and table.talk.accepting_side == 0
+        )  # in words such as "we have a deal"
+        if not reply.has_fields or confirms or family == "friend":
             continue
         found = read_line(reply.argument, game.wordings[1].read_deal, offered)
         assert found.kind == ("offer" if reply.offer else "acceptance")
-        assert found.terms == (reply.offer or table.talk.taken)
+        assert found.terms == (reply.offer or table.talk.accepted_terms)
 
 
 def test_it_answers_questions_with_its_facts():
@@ -333,7 +335,7 @@ def test_what_was_said_before_moves_it_no_more_and_please_asks_nothing():
 @pytest.mark.parametrize("temper", TEMPERS)
 def test_it_warns_and_leaves_when_nothing_moves(family, temper):
     table = Table(family, 7, temper)
-    kinds = [table.hear("Hm.").kind for _ in range(12) if not table.talk.ended]
+    kinds = [table.hear("Hm.").kind for _ in range(12) if not table.talk.is_over]
     assert kinds[-1] == "leave"
     assert "leave" not in kinds[:-1]
     warned = [said.act.argument for said in table.talk.said if said.side == 1][-2]

@@ -36,8 +36,8 @@ def test_an_acceptance_in_words_is_repeated_back_and_can_be_withdrawn():
     talk = after(OFFER, "Agreed.")
     assert talk.agreed is None
     assert talk.pending.free == (False, True)
-    assert talk.notice(1).startswith("You agreed to this: $300.")
-    assert talk.notice(0) == ""
+    assert talk.render_notice(1).startswith("You agreed to this: $300.")
+    assert talk.render_notice(0) == ""
     assert talk.after(0, speak("Good.")).after(1, speak("Yes, deal.")).agreed == (300,)
     for otherwise in (
         *("No, wait, I did not mean that.", "Let me think about it.", "$250, no more."),
@@ -51,7 +51,7 @@ def test_an_acceptance_in_words_is_repeated_back_and_can_be_withdrawn():
 def test_an_offer_in_words_that_was_taken_can_be_withdrawn():
     talk = after("I pay $300.", TAKE)
     assert talk.agreed is None
-    assert talk.notice(0).startswith("Your proposal was accepted: $300.")
+    assert talk.render_notice(0).startswith("Your proposal was accepted: $300.")
     assert talk.after(0, Act("leave")).agreed == (300,)
     taken_back = talk.after(0, speak("I did not mean that."))
     assert (taken_back.agreed, taken_back.pending, taken_back.standing[0]) == (None, None, None)
@@ -89,7 +89,7 @@ def test_remarks_and_questions_keep_words_open(line, side):
     act = Act("action", "nods") if line.startswith("[") else speak(line)
     talk = after(OFFER, "Agreed.", "Fine.", act, first=side)
     assert (talk.agreed, talk.pending.deal) == (None, (300,))
-    assert talk.notice(1 - side) == (
+    assert talk.render_notice(1 - side) == (
         "You agreed to this: $300. It binds you when you agree again, do nothing or leave."
     )
     assert talk.after(side, speak("So?")).after(1 - side, TAKE).agreed == (300,)
@@ -126,11 +126,15 @@ def test_a_field_takes_back_the_own_offer():
 
 def test_what_can_no_longer_bind_is_not_announced():
     talk = Talk(SCENE, ahead=3).after(0, speak("I pay $300.")).after(1, speak("Deal."))
-    assert (talk.open, talk.notice(0), talk.notice(1)) == (None, "", "")  # two have to confirm
+    assert (talk.open, talk.render_notice(0), talk.render_notice(1)) == (
+        None,
+        "",
+        "",
+    )  # two have to confirm
     talk = Talk(SCENE, ahead=3).after(0, speak("I pay $300.")).after(1, TAKE)
-    assert talk.notice(0)
+    assert talk.render_notice(0)
     ended = talk.after(0, speak("Nice weather."))
-    assert (ended.open, ended.notice(0)) == (None, "")
+    assert (ended.open, ended.render_notice(0)) == (None, "")
     assert talk.after(0, speak("$300, yes.")).agreed == (300,)
 
 
@@ -185,9 +189,9 @@ def test_yes_takes_what_was_just_proposed_and_nothing_else():
 
 
 def test_two_silences_in_a_row_end_a_talk():
-    assert not after(Act("none")).ended
-    assert not after(Act("none"), "Hello?", Act("none")).ended
-    assert after("Hello?", Act("none"), Act("none")).ended
+    assert not after(Act("none")).is_over
+    assert not after(Act("none"), "Hello?", Act("none")).is_over
+    assert after("Hello?", Act("none"), Act("none")).is_over
 
 
 def test_an_exchange_is_three_answered_lines_or_a_deal():
