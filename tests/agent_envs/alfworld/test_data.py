@@ -175,13 +175,6 @@ def test_a_damaged_cache_is_not_used(folder, tmp_path, read, left):
 
 
 def test_a_cache_that_cannot_be_written_does_not_matter(folder, tmp_path, monkeypatch):
-    def fail(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(data.Path, "replace", fail)
-    assert len(open_library(folder, "train").panel) == 2
-    assert not list((tmp_path / "cache").glob("agent-envs/alfworld/*"))
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    restart()
     assert len(open_library(folder, "train").panel) == 2

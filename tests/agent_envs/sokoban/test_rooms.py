@@ -122,13 +122,10 @@ def test_rooms_stay_the_same(settings, board):
     [
         ({"height": 1000, "width": 1000}, r"height must be an integer in 4\.\.64, got 1000"),
         ({"width": 3}, r"width must be an integer in 4\.\.64, got 3"),
-        ({"height": 6.5}, r"height must be an integer in 4\.\.64, got 6.5"),
         ({"boxes": 0}, r"boxes must be an integer in 1\.\.8, got 0"),
-        ({"boxes": 9}, r"boxes must be an integer in 1\.\.8, got 9"),
         ({"min_solution": 0}, r"min_solution must be an integer in 1\.\.1000, got 0"),
         ({"min_solution": 9, "max_solution": 8}, r"max_solution must be an integer in 9\.\.1000"),
         ({"split": "tain"}, "unknown split 'tain', did you mean 'train'"),
-        ({"split": "all"}, "unknown split 'all'"),
         ({"rooms": 0}, "rooms, the number of tasks, must be at least 1, got 0"),
         (
             {"min_solution": 100, "max_solution": 200},

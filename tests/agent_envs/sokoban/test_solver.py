@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from agent_envs.sokoban import solver as solvers
-from agent_envs.sokoban.levels import read_levels
 from agent_envs.sokoban.rooms import Settings
 from agent_envs.sokoban.solver import Distances, Remaining, Solver, choose_solver, count_states
 
@@ -150,12 +149,6 @@ def test_all_states_at_once_as_one_search_finds_them(generate, settings, rooms):
             assert found == search.find_remaining(state)
             dead += not found.solvable
     assert dead > rooms
-
-
-def test_public_levels_as_one_search_finds_them(boxoban):
-    for room in read_levels(boxoban / "hard" / "000.txt.gz")[:6]:
-        search = Solver(room, 1_000_000)
-        assert Distances(room).find_remaining(room.start) == search.find_remaining(room.start)
 
 
 def test_few_states_are_searched_one_by_one_and_so_are_too_many(read_room, generate):
