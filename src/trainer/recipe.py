@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
+from agent_envs.cli.options import parse_assignment
 from agent_envs.endpoint import Endpoint
 from trainer import recipes
-from trainer.assignment import assignment
 from trainer.engine import EngineOptions, Sampling
 from trainer.errors import RecipeError
 from trainer.learn.sft import Sft
@@ -219,7 +219,7 @@ def key_of(override: str) -> str:
 def _assignment(text: str) -> tuple[recipes.Key, Any]:
     """The whole path of `key=value`, and the value."""
     try:
-        key, value = assignment(text)
+        key, value = parse_assignment(text)
     except ValueError as error:
         raise RecipeError(str(error)) from error
     if not key:
