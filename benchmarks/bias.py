@@ -38,7 +38,7 @@ class Row(NamedTuple):
     binary: bool = False
 
 
-def gated(turns: credit.Turns) -> Array:
+def average_gates(turns: credit.Turns) -> Array:
     """MGR, averaged over the signs of its gate: the reward is linear in them."""
     method = credit.MGR()
     sign = 2 * method.p_retain(turns) - 1
@@ -47,12 +47,12 @@ def gated(turns: credit.Turns) -> Array:
     )
 
 
-def paid(turns: credit.Turns) -> Array:
+def read_rewards(turns: credit.Turns) -> Array:
     """The reward of each turn, as a decomposer."""
     return turns.reward
 
 
-def rows() -> dict[str, Row]:
+def make_rows() -> dict[str, Row]:
     """All estimators, and the options that change their bias."""
 
     def whole(name: str, **options: Any) -> Row:
@@ -81,8 +81,8 @@ def rows() -> dict[str, Row]:
         "kevin": split("kevin"),
         "has, progress": whole("has"),
         "has, progress, anchor": whole("has", normalize="anchor"),
-        "has, rewards": split("has", decomposer=paid),
-        "mgr": Row(gated, split=False, binary=True),
+        "has, rewards": split("has", decomposer=read_rewards),
+        "mgr": Row(average_gates, split=False, binary=True),
         "mgr, no gate": Row(credit.make("mgr", gate="none"), split=False, binary=True),
         "empg": whole("empg"),
         "istar": whole("istar"),
@@ -93,24 +93,24 @@ def rows() -> dict[str, Row]:
     }
 
 
-def measured(row: Row, world: bias.World, rollouts: int) -> bias.Bias | None:
+def measure_row(row: Row, world: bias.World, rollouts: int) -> bias.Bias | None:
     """The bias of an estimator; None if the world lacks what it reads."""
     if row.binary and not world.binary:
         return None
     return bias.measure(row.estimator, world, rollouts, split=row.split)
 
 
-def shown(found: bias.Bias | None) -> str:
+def format_bias(found: bias.Bias | None) -> str:
     """Relative bias and cosine."""
-    return f"{found.relative:.3f} / {found.cosine:.3f}" if found else "-"
+    return f"{found.relative:.3f}/{found.cosine:.3f}" if found else "-"
 
 
-def tables(rollouts: int) -> list[Table]:
+def make_tables(rollouts: int) -> list[Table]:
     """Relative bias with cosine, and noise."""
     compared, noise = (Table("method", *bias.WORLDS, box=MARKDOWN) for _ in range(2))
-    for name, row in rows().items():
-        found = [measured(row, world, rollouts) for world in bias.WORLDS.values()]
-        compared.add_row(f"`{name}`", *map(shown, found))
+    for name, row in make_rows().items():
+        found = [measure_row(row, world, rollouts) for world in bias.WORLDS.values()]
+        compared.add_row(f"`{name}`", *map(format_bias, found))
         noise.add_row(f"`{name}`", *(f"{one.noise:.2f}" if one else "-" for one in found))
     compared.title = f"relative bias / cosine, groups of {rollouts}"
     noise.title = f"noise of the gradient of one group, groups of {rollouts}"
@@ -120,7 +120,7 @@ def tables(rollouts: int) -> list[Table]:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--rollouts", type=int, default=8, help="rollouts of a group")
-    for table in tables(options.parse_args().rollouts):
+    for table in make_tables(options.parse_args().rollouts):
         Console(width=150).print(table)
 
 

@@ -145,7 +145,7 @@ def reference_of(name: str, trajectories: int) -> Callable[..., list[float]] | N
     return REFERENCES[name]
 
 
-def standardized(values: list[float], keys: list[Hashable]) -> list[float]:
+def standardize(values: list[float], keys: list[Hashable]) -> list[float]:
     found: dict[Hashable, list[float]] = defaultdict(list)
     for key, value in zip(keys, values, strict=True):
         found[key].append(value)
@@ -158,7 +158,7 @@ def standardized(values: list[float], keys: list[Hashable]) -> list[float]:
     return [(v - scale[k][0]) / scale[k][1] for k, v in zip(keys, values, strict=True)]
 
 
-def left_out(values: list[float], keys: list[Hashable]) -> list[float]:
+def leave_one_out(values: list[float], keys: list[Hashable]) -> list[float]:
     total: dict[Hashable, float] = defaultdict(float)
     count: dict[Hashable, int] = defaultdict(int)
     for key, value in zip(keys, values, strict=True):
@@ -170,7 +170,7 @@ def left_out(values: list[float], keys: list[Hashable]) -> list[float]:
     ]
 
 
-def spread(scores: list[float], c: dict[str, Any]) -> list[float]:
+def spread_scores(scores: list[float], c: dict[str, Any]) -> list[float]:
     return [scores[owner] for owner in c["trajectory"]]
 
 
@@ -197,11 +197,11 @@ def implicit(c: dict[str, Any]) -> list[float]:
 
 
 def grpo(c: dict[str, Any]) -> list[float]:
-    return spread(standardized(c["outcome"], c["group"]), c)
+    return spread_scores(standardize(c["outcome"], c["group"]), c)
 
 
 def multi_turn(c: dict[str, Any], relative: Callable[..., list[float]]) -> list[float]:
-    outcome = spread(relative(c["outcome"], c["group"]), c)
+    outcome = spread_scores(relative(c["outcome"], c["group"]), c)
     turn = relative(implicit(c), pairs(c, positions(c)))
     rows = zip(lasts(c), outcome, turn, strict=True)
     return [whole if last else own + whole for last, whole, own in rows]
@@ -215,7 +215,7 @@ def gigpo(c: dict[str, Any], states: list[Any] | None = None) -> list[float]:
         else:
             following = c["reward"][i] + 0.95 * following
         returns[i] = following
-    step = standardized(returns, pairs(c, states or c["anchor"]))
+    step = standardize(returns, pairs(c, states or c["anchor"]))
     return [a + b for a, b in zip(grpo(c), step, strict=True)]
 
 
@@ -233,7 +233,7 @@ def gigpo_similar(c: dict[str, Any]) -> list[float]:
 
 
 def mgr(c: dict[str, Any]) -> list[float]:
-    relative = left_out(c["outcome"], c["group"])
+    relative = leave_one_out(c["outcome"], c["group"])
     rewards, before, seen = [], 0, {}
     for i, (owner, valid) in enumerate(zip(c["trajectory"], c["valid"], strict=True)):
         if i == 0 or owner != c["trajectory"][i - 1]:
@@ -249,7 +249,7 @@ def mgr(c: dict[str, Any]) -> list[float]:
 
 
 def stapo_mask(c: dict[str, Any]) -> list[bool]:
-    values = standardized(c["entropy"], pairs(c, c["anchor"]))
+    values = standardize(c["entropy"], pairs(c, c["anchor"]))
     ordered = sorted(values)
     first, third = quantile(ordered, 0.25), quantile(ordered, 0.75)
     low, high = first - 1.5 * (third - first), third + 1.5 * (third - first)
@@ -278,12 +278,12 @@ def empg(c: dict[str, Any]) -> list[float]:
 def has(c: dict[str, Any]) -> list[float]:
     places, progress = positions(c), c["progress"]
     moved = [p - (progress[i - 1] if places[i] else 0.0) for i, p in enumerate(progress)]
-    turn = standardized(moved, pairs(c, places))
+    turn = standardize(moved, pairs(c, places))
     return [0.5 * a + 0.5 * b for a, b in zip(grpo(c), turn, strict=True)]
 
 
 def istar(c: dict[str, Any]) -> list[float]:
-    step = standardized(implicit(c), spread(c["group"], c))
+    step = standardize(implicit(c), spread_scores(c["group"], c))
     return [a + b for a, b in zip(grpo(c), step, strict=True)]
 
 
@@ -293,8 +293,8 @@ def prime(c: dict[str, Any]) -> list[float]:
     for owner, reward in zip(c["trajectory"], rewards, strict=True):
         of_trajectory[owner].append(reward)
     means = [sum(of_trajectory[o]) / len(of_trajectory[o]) for o in range(len(c["group"]))]
-    others = [m - lead for m, lead in zip(means, left_out(means, c["group"]), strict=True)]
-    outcome, following = left_out(c["outcome"], c["group"]), 0.0
+    others = [m - lead for m, lead in zip(means, leave_one_out(means, c["group"]), strict=True)]
+    outcome, following = leave_one_out(c["outcome"], c["group"]), 0.0
     advantage = [0.0] * len(rewards)
     for i in range(len(rewards) - 1, -1, -1):
         owner = c["trajectory"][i]
@@ -305,8 +305,8 @@ def prime(c: dict[str, Any]) -> list[float]:
 
 REFERENCES: dict[str, Callable[..., list[float]]] = {
     "grpo": grpo,
-    "mt_grpo": lambda c: multi_turn(c, standardized),
-    "mt_rloo": lambda c: multi_turn(c, left_out),
+    "mt_grpo": lambda c: multi_turn(c, standardize),
+    "mt_rloo": lambda c: multi_turn(c, leave_one_out),
     "gigpo": gigpo,
     "gigpo similar": gigpo_similar,
     "mgr": mgr,

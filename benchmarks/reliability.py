@@ -138,12 +138,12 @@ class Episodes:
 
     def __init__(self, env, count):
         from trainer.learn.sft import FORM
-        from trainer.play.actor import Task
-        from trainer.play.environments import PromptOptions, form_of, make_env
+        from trainer.play.environments import PromptOptions, make_env, reply_form
+        from trainer.play.rollout import Task
 
         made = make_env(env, PromptOptions(), split=env.split)
         ids = made.unwrapped.panel.task_ids
-        form, kind = form_of(made) or FORM, next(iter(experts_of(type(made.unwrapped))))
+        form, kind = reply_form(made) or FORM, next(iter(experts_of(type(made.unwrapped))))
         self.tasks = [Task(ids[n % len(ids)], n, n) for n in range(count)]
         self.replies, self.ends = [], []
         for task in self.tasks:

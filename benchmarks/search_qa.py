@@ -32,7 +32,7 @@ from agent_envs.retrieval.dense import INDEXES, Dense, build_index  # noqa: E402
 from agent_envs.retrieval.factory import (  # noqa: E402
     Cached,
     Hybrid,
-    encoder_of,
+    open_encoder,
 )
 from agent_envs.retrieval.server import serving  # noqa: E402
 from agent_envs.search_qa.data import open_data  # noqa: E402
@@ -82,7 +82,7 @@ def opened(data: Data, given: argparse.Namespace) -> Iterator[tuple[str, Retriev
     print(f"BM25 index built in {seconds:.1f} s")
     yield "bm25", bm25
     if given.model:
-        encoder = encoder_of(given.model)
+        encoder = open_encoder(given.model)
         stored = Path(given.data) / "corpus_minilm_int8.npz"
         vectors = None
         if stored.is_file():

@@ -27,8 +27,8 @@ import gymnasium as gym  # noqa: E402
 import numpy as np  # noqa: E402
 
 import agent_envs  # noqa: E402, F401  registers the ids
+from agent_envs_adapters.episodes import Episodes, TextEpisode  # noqa: E402
 from agent_envs_adapters.remote import Remote  # noqa: E402
-from trainer.play.episode import Episodes, TextEpisode  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

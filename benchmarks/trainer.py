@@ -30,7 +30,7 @@ from trainer import recipe, recipes  # noqa: E402
 from trainer.build import make_rollouts  # noqa: E402
 from trainer.model.policy import Policy  # noqa: E402
 from trainer.play.environments import make_env  # noqa: E402
-from trainer.play.episode import opening  # noqa: E402
+from trainer.play.episode import render_opening  # noqa: E402
 from trainer.play.rollout import draw_tasks  # noqa: E402
 from trainer.run import metrics  # noqa: E402
 from trainer.train import train  # noqa: E402
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trainer.model.chat import Chat
-    from trainer.play.actor import Task
+    from trainer.play.rollout import Task
     from trainer.recipe import Recipe
 
 GROUP = 8
@@ -93,7 +93,7 @@ class Games:
 
     @staticmethod
     def _first(env: Any, task: Task) -> str:
-        return opening(env, env.reset(seed=task.seed, options={"task_id": task.task_id})[0])
+        return render_opening(env, env.reset(seed=task.seed, options={"task_id": task.task_id})[0])
 
     def _opened(self, prompts: list[list[dict[str, str]]]) -> list[list[int]]:
         """Reset an environment for each prompt: the prompts' tokens."""

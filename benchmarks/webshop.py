@@ -31,7 +31,7 @@ import numpy as np  # noqa: E402
 
 import agent_envs  # noqa: E402, F401  registers the id
 from agent_envs.retrieval.dense import Dense  # noqa: E402
-from agent_envs.retrieval.factory import encoder_of  # noqa: E402
+from agent_envs.retrieval.factory import open_encoder  # noqa: E402
 from agent_envs.retrieval.passages import Passage  # noqa: E402
 from agent_envs.webshop.catalogue import read_products  # noqa: E402
 from agent_envs.webshop.generate import generate_products  # noqa: E402
@@ -216,8 +216,8 @@ def queries(products: list[Product]) -> Iterator[str]:
 
 
 def dense(documents: list[str], queries: list[str], model: str) -> Iterator[str]:
-    encoder = encoder_of(model)
-    encoder.queries(queries[:1])
+    encoder = open_encoder(model)
+    encoder.encode_queries(queries[:1])
     start = resident()
     passages = [Passage(str(i), "", document) for i, document in enumerate(documents)]
     searched, built = timed(lambda: Dense(passages, encoder))

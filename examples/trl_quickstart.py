@@ -10,11 +10,11 @@ from rich import print as show
 from transformers.trainer_utils import get_last_checkpoint
 from trl import GRPOConfig
 
+from agent_envs_adapters.episodes import Episodes
 from agent_envs_adapters.trl import CreditGRPOTrainer, Rollout, dataset
 from trainer import recipe
 from trainer.build import evaluate_model
 from trainer.model.pretrained import resolve
-from trainer.play.episode import Episodes
 from trainer.run import evaluate
 
 OUT = Path("runs/trl-quickstart")

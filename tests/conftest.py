@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import tarfile
-from collections import Counter
 from functools import cache
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -37,7 +36,6 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # What `make quick` does without: packages that take seconds to import, and processes.
 ABSENT = ("torch", "transformers", "selenium", "sentence_transformers", "faiss")
 NEEDS = re.compile(r"^(?:from|import) (?:torch|transformers|trainer|tools)\b", re.MULTILINE)
-QUICK = pytest.StashKey[Counter[Path]]()
 
 SHARED = Path(os.environ.get("AGENT_ENVS_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
@@ -76,32 +74,9 @@ def heavy(path: Path) -> bool:
     return file.is_file() and bool(NEEDS.search(file.read_text(encoding="utf-8")))
 
 
-@cache
-def quick(path: Path) -> bool:
-    """Whether neither a file nor its folders are heavy."""
-    return not any(map(heavy, (path, *path.parents)))
-
-
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """With `--quick` leave out files and folders that import torch or what needs it."""
     return True if config.getoption("quick") and heavy(collection_path) else None
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Count by folder what `--quick` runs, before any choice by name or mark."""
-    config.stash[QUICK] = Counter(
-        item.path.parent
-        for item in items
-        if not (item.get_closest_marker("slow") or item.get_closest_marker("long"))
-        and quick(item.path)
-    )
-
-
-@pytest.fixture
-def quick_counts(request: pytest.FixtureRequest) -> Counter[Path]:
-    """The number of collected tests by folder that `--quick` runs."""
-    return request.config.stash[QUICK]
 
 
 @pytest.fixture(scope="session", autouse=True)

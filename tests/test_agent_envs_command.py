@@ -69,20 +69,18 @@ def start(*path):
     return child.stdout.strip() or child.stderr.strip()
 
 
-def test_a_wheel_starts(site):
+def test_a_wheel_a_clone_and_a_link_start(site, tmp_path):
+    assert not any(map(agent_envs_command.problem_with, agent_envs_command.PACKAGES))
     assert start(site) == "ours"
-
-
-def test_a_clone_on_the_path_starts_also_beside_a_wheel(site, tmp_path):
+    (tmp_path / "link").symlink_to(site)
+    assert start(tmp_path / "link") == "ours"
     clone(tmp_path / "src")
     write(tmp_path / "src" / "trainer" / "__init__.py", "# edited\n")
     assert start(tmp_path / "src") == "ours"
     assert start(tmp_path / "src", site) == "ours"
-
-
-def test_a_link_to_the_folder_starts(site, tmp_path):
-    (tmp_path / "link").symlink_to(site)
-    assert start(tmp_path / "link") == "ours"
+    install(site, "credit", {"credit/__init__.py": FOREIGN})
+    write(site / "credit" / "__init__.py")  # ours, installed over another
+    assert start(site) == "ours"
 
 
 @pytest.mark.parametrize("package", agent_envs_command.PACKAGES)
@@ -94,16 +92,15 @@ def test_a_distribution_that_comes_first_is_to_be_uninstalled(site, tmp_path, pa
     )
 
 
-def test_a_distribution_in_site_packages_comes_before_an_editable_install(tmp_path):
+def test_another_copy_of_ours_that_comes_first_is_to_be_uninstalled(site, tmp_path):
     clone(tmp_path / "src")
-    install(tmp_path / "site-packages", "trainer", {"trainer/__init__.py": FOREIGN})
-    said = start(tmp_path / "site-packages", tmp_path / "src")
-    assert said.endswith(f"instead of {tmp_path}/src/trainer/__init__.py: pip uninstall trainer")
-
-
-def test_an_older_copy_of_ours_that_comes_first_is_to_be_uninstalled(site, tmp_path):
-    install(tmp_path / "user", "agent-envs", {"trainer/__init__.py": FOREIGN})
-    assert start(tmp_path / "user", site).endswith("trainer/__init__.py: pip uninstall agent-envs")
+    for folder, name, rest in (
+        ("first", "trainer", tmp_path / "src"),
+        ("user", "agent-envs", site),
+    ):
+        install(tmp_path / folder, name, {"trainer/__init__.py": FOREIGN})
+        message = start(tmp_path / folder, rest)
+        assert message.endswith(f"instead of {rest}/trainer/__init__.py: pip uninstall {name}")
 
 
 def test_a_folder_of_a_users_own_is_to_be_renamed(site, tmp_path):
@@ -127,13 +124,3 @@ def test_a_distribution_that_overwrote_ours_and_then_left(site):
     assert f"installed: {REINSTALL}" in start(site)
     (site / "trainer/__init__.py").unlink()
     assert start(site).startswith(f"agent-envs: {site}/trainer/__init__.py is missing: {REINSTALL}")
-
-
-def test_ours_installed_over_another_starts(site):
-    install(site, "credit", {"credit/__init__.py": FOREIGN})
-    write(site / "credit" / "__init__.py")
-    assert start(site) == "ours"
-
-
-def test_it_starts_here():
-    assert not any(map(agent_envs_command.problem_with, agent_envs_command.PACKAGES))

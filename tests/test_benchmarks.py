@@ -10,76 +10,45 @@ import pytest
 pytestmark = pytest.mark.slow
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
-TINY = {
-    "alfworld": ["--games", "1", "--tasks", "1", "--growth", "4"],
-    "appworld": ["--calls", "2", "--worlds", "2"],
-    "audit": ["--only", "EZPoints", "--scale", "0.05"],
-    "audit --rewards": ["--only", "EZPoints", "--rewards", "--scale", "0.05"],
-    "bias": ["--rollouts", "2"],
-    "credit": ["--turns", "400"],
-    "learning": ["exact", "--steps", "2", "--seeds", "2"],
-    "puzzles": ["--steps", "50"],
-    "gpu": ["--size", "tiny", "--rollouts", "2", "--turns", "1", "--steps", "2"],
-    "reading": [],
-    "kills": ["--signals", "1", "--steps", "2", "--only", "critic"],
-    "kills --clock": ["--clock", "--steps", "2"],
-    "reliability": ["soak", "--episodes", "64", "--only", "EZPoints-v0"],
-    "reliability servers": ["servers", "--episodes", "64", "--only", "retriever"],
-    "rollout": ["--rows", "2", "--turns", "1"],
-    "search_qa": ["--queries", "2", "--requests", "1", "--vectors", "300"],
-    "serve": ["--seconds", "0.3", "--sessions", "1", "4", "--only", "EZPoints-v0"],
-    "sotopia": ["--steps", "20", "--episodes", "8"],
-    "sotopia --talks": ["--talks", "1"],
-    "trainer": ["--steps", "2", "--tasks", "1", "--turns", "2", "--methods", "mgr"],
-    "webshop": ["--steps", "20", "--episodes", "8", "--sizes", "100"],
+# Name, with what tells it from others of its file: options, and a part of the last table.
+QUICK = {
+    "alfworld": ("--games 1 --tasks 1 --growth 4", "KB grown over 4 games"),
+    "appworld": ("--calls 2 --worlds 2", "growth of this process for each world"),
+    "audit": ("--only EZPoints --scale 0.05", "| `EZPoints-v0` |"),
+    "audit --rewards": ("--only EZPoints --rewards --scale 0.05", "says 2+10="),
+    "bias": ("--rollouts 2", "`turn_rloo`"),
+    "puzzles": ("--steps 50", "picture steps a second"),
+    "reading": ("", "harm: recall"),
+    "serve": ("--seconds 0.3 --sessions 1 4 --only EZPoints-v0", "AppWorld-v0:"),
+    "sotopia --talks": ("--talks 1", "schedule-"),
 }
-SHOWN = {  # of the last table
-    "alfworld": "KB grown over 4 games",
-    "appworld": "growth of this process for each world",
-    "audit": "| `EZPoints-v0` |",
-    "audit --rewards": "says 2+10=",
-    "bias": "`turn_rloo`",
-    "credit": "gigpo similar",
-    "gpu": "resumed, seconds of its step",
-    "learning": "reversible: rank correlation of fidelity and success",
-    "puzzles": "picture steps a second",
-    "reading": "harm: recall",
-    "kills": "| 0 | 1 of 1 |",
-    "kills --clock": "the same log and weights: True",
-    "reliability": "| 0 | 0 of 6",
-    "reliability servers": "| 0 of 64 | 0 |",
-    "rollout": "2048",
-    "search_qa": "answers identical to those in this process: True",
-    "serve": "AppWorld-v0:",
-    "sotopia": "growth over the last 4 of 8 episodes",
-    "sotopia --talks": "schedule-",
-    "trainer": "at most 2 turns, one thread",
-    "webshop": "a query asked before",
+HEAVY = {  # those that take long at any size; CI runs them
+    "credit": ("--turns 400", "gigpo similar"),
+    "learning": (
+        "exact --steps 2 --seeds 2",
+        "reversible: rank correlation of fidelity and success",
+    ),
+    "gpu": ("--size tiny --rollouts 2 --turns 1 --steps 2", "resumed, seconds of its step"),
+    "kills": ("--signals 1 --steps 2 --only critic", "| 0 | 1 of 1 |"),
+    "kills --clock": ("--clock --steps 2", "the same log and weights: True"),
+    "reliability": ("soak --episodes 64 --only EZPoints-v0", "| 0 | 0 of 6"),
+    "reliability servers": ("servers --episodes 64 --only retriever", "| 0 of 64 | 0 |"),
+    "rollout": ("--rows 2 --turns 1", "2048"),
+    "search_qa": (
+        "--queries 2 --requests 1 --vectors 300",
+        "answers identical to those in this process: True",
+    ),
+    "sotopia": ("--steps 20 --episodes 8", "growth over the last 4 of 8 episodes"),
+    "trainer": ("--steps 2 --tasks 1 --turns 2 --methods mgr", "at most 2 turns, one thread"),
+    "webshop": ("--steps 20 --episodes 8 --sizes 100", "a query asked before"),
 }
 
 
-def measured(name, *options):
+def measure(name, *options):
     command = [sys.executable, FOLDER / f"{name.split()[0]}.py", *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-HEAVY = {
-    "credit",
-    "gpu",
-    "learning",
-    "kills",
-    "kills --clock",
-    "reliability",
-    "reliability servers",
-    "rollout",
-    "search_qa",
-    "sotopia",
-    "trainer",
-    "webshop",
-}
-"""Those that take long at any size; CI runs them."""
 
 
 OPENENV = [
@@ -92,18 +61,18 @@ OPENENV = [
 
 
 @pytest.mark.parametrize(
-    "name",
+    ("name", "options", "shown"),
     [
-        pytest.param(n, marks=pytest.mark.long if n in HEAVY else OPENENV if n == "serve" else ())
-        for n in TINY
+        *(pytest.param(n, *row, marks=OPENENV if n == "serve" else ()) for n, row in QUICK.items()),
+        *(pytest.param(n, *row, marks=pytest.mark.long) for n, row in HEAVY.items()),
     ],
 )
-def test_a_benchmark_measures(name):
-    assert SHOWN[name] in measured(name, *TINY[name])
+def test_a_benchmark_measures(name, options, shown):
+    assert shown in measure(name, *options.split())
 
 
 def test_every_benchmark_is_started():
-    assert {name.split()[0] for name in TINY} == {path.stem for path in FOLDER.glob("*.py")}
+    assert {name.split()[0] for name in QUICK | HEAVY} == {p.stem for p in FOLDER.glob("*.py")}
 
 
 def test_trl_plays_the_games_as_we_do():
@@ -133,4 +102,4 @@ def test_trl_plays_the_games_as_we_do():
 @pytest.mark.skipif(find_spec("trl") is None, reason="TRL is not installed")
 def test_trl_takes_the_same_steps():
     load = ["--steps", "2", "--tasks", "1", "--turns", "2"]
-    assert '"peak MiB"' in measured("trainer", "--only", "trl", *load).splitlines()[-1]
+    assert '"peak MiB"' in measure("trainer", "--only", "trl", *load).splitlines()[-1]

@@ -15,7 +15,7 @@ from gymnasium.envs.registration import load_env_creator
 
 import agent_envs
 from agent_envs.experts import experts_of
-from agent_envs.testing import check_agent_env, play
+from agent_envs.testing import play
 from agent_envs_lab.audits import check_contract
 
 pytestmark = pytest.mark.slow
@@ -40,10 +40,8 @@ LONG = [*NEEDS_BROWSER, pytest.mark.long]
 
 @pytest.fixture(autouse=True)
 def _embedded_data(monkeypatch):
-    monkeypatch.delenv("ALFWORLD_DATA", raising=False)
-    monkeypatch.delenv("WEBSHOP_DATA", raising=False)
-    monkeypatch.delenv("SEARCH_QA_DATA", raising=False)
-    monkeypatch.delenv("SOTOPIA_DATA", raising=False)
+    for name in ("ALFWORLD", "WEBSHOP", "SEARCH_QA", "SOTOPIA"):
+        monkeypatch.delenv(f"{name}_DATA", raising=False)
 
 
 def turns(env_id: str) -> int:
@@ -92,11 +90,6 @@ def test_an_option_of_a_wrong_type_is_refused_by_name(env_id):
             assert repr(value)[:80] in str(refused.value)
 
 
-@pytest.mark.parametrize("env_id", WITHOUT_BROWSER)
-def test_tasks_come_from_the_package_and_the_panel_says_so(env_id):
-    assert gym.make(env_id).unwrapped.panel.source == "embedded"
-
-
 def test_a_home_folder_decides_nothing(monkeypatch, tmp_path):
     """Which file an environment opens by default: none below the home folder but caches."""
     program = (
@@ -117,20 +110,8 @@ def test_a_home_folder_decides_nothing(monkeypatch, tmp_path):
 
 
 def test_the_ids():
-    known = [
-        "AlfWorld-v0",
-        "AppWorld-v0",
-        "Bifurcation-v0",
-        "EZPoints-v0",
-        "SearchQA-v0",
-        "Sokoban-v0",
-        "Sotopia-v0",
-        "VisualSokoban-v0",
-        "WebShop-v0",
-        "WebShopSite-v0",
-        "WikiSearch-v0",
-    ]
-    assert known == IDS
+    names = "AlfWorld AppWorld Bifurcation EZPoints SearchQA Sokoban Sotopia VisualSokoban WebShop"
+    assert [f"{name}-v0" for name in f"{names} WebShopSite WikiSearch".split()] == IDS
 
 
 @pytest.mark.parametrize("env_id", [*WITHOUT_BROWSER, pytest.param("WebShopSite-v0", marks=LONG)])
@@ -170,10 +151,11 @@ def test_wrapped(env_id):
 
 
 @pytest.mark.parametrize("env_id", EACH)
-def test_making_adds_no_wrapper(env_id):
+def test_making_adds_no_wrapper_and_uses_embedded_tasks(env_id):
     env = gym.make(env_id)
     assert env is env.unwrapped
     assert isinstance(env, agent_envs.AgentEnv)
+    assert env.panel.source == "embedded"
 
 
 ALONE = """
@@ -237,16 +219,6 @@ def test_vectors_show_what_single_environments_show(env_id, make, mode):
             assert info[key].tolist() == [step[4][key] for step in stepped]
     finally:
         vector.close()
-
-
-@pytest.mark.parametrize(
-    "progress",
-    ["facts", *(pytest.param(one, marks=pytest.mark.long) for one in ("distance", "none"))],
-)
-def test_alfworld_on_the_public_games(alfworld_data, progress):
-    env = gym.make("AlfWorld-v0", data=str(alfworld_data), split="valid_seen", progress=progress)
-    assert len(env.unwrapped.panel) == 140
-    check_agent_env(env, oracle=best(env))
 
 
 # what methods that read success rely on

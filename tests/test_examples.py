@@ -7,7 +7,6 @@ import importlib.util
 import io
 import json
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -33,7 +32,6 @@ WITH_OPENAI, WITH_AGENTS = (
     ]
     for module, peer in (("openai", "openai"), ("agents", "openai-agents"))
 )
-SITE = pytest.mark.skipif(not shutil.which("chromedriver"), reason="no Chromium")
 
 
 def loaded(name, monkeypatch):
@@ -174,16 +172,6 @@ def test_the_react_agent_is_scored(name, monkeypatch):
     assert images[0][0]["image_url"]["url"].startswith("data:image/png;base64,iVBORw0KGgo")
 
 
-@SITE
-@pytest.mark.browser
-def test_the_react_agent_plays_the_web_site(monkeypatch):
-    pytest.importorskip("openai", reason="no openai; pip install openai")
-    react = loaded("react_agent", monkeypatch)
-    with ChatServer(Player(monkeypatch, ("WebShopSite-v0",), as_text)) as server:
-        found = scores(printed(react.main, "stub", server.url, "1", "WebShopSite-v0"))
-    assert found["WebShopSite-v0"][3] == 100
-
-
 @pytest.mark.parametrize("name", [pytest.param("agents_sdk", marks=WITH_AGENTS)])
 def test_the_sdk_agent_is_scored(name, monkeypatch):
     sdk = loaded(name, monkeypatch)
@@ -225,11 +213,3 @@ def test_scores_before_a_failure_are_printed(name, error, monkeypatch):
     assert said.getvalue() == (
         "EZPoints-v0: success 100% [34%, 100%], valid 100%, progress 1.00, 2 of 5 episodes\n"
     )
-
-
-@pytest.mark.parametrize("name", [pytest.param("agents_sdk", marks=WITH_AGENTS)])
-def test_an_sdk_agent_that_only_talks_fails(name, monkeypatch):
-    sdk = loaded(name, monkeypatch)
-    with ChatServer(Player(monkeypatch, (), as_text)) as server:
-        found = scores(printed(sdk.main, "stub", server.url, "1", "EZPoints-v0"))
-    assert found["EZPoints-v0"][0] == 0

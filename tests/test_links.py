@@ -60,14 +60,3 @@ def broken(page):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_relative_links_work_in_the_repository(page):
     assert not broken(page)
-
-
-def test_a_link_to_nowhere_is_found(tmp_path, monkeypatch):
-    monkeypatch.setattr(f"{__name__}.ROOT", tmp_path)
-    (tmp_path / "b.md").write_text("# Two `words`, x_y\n\n# Two\n\n# Two\n")
-    page = tmp_path / "a.md"
-    page.write_text(
-        "[1](b.md) [2](b.md#two-words-x_y) [3](b.md#two-1) [4](https://a.example) `[5](gone.md)`\n"
-        "[6](gone.md) [7](b.md#three) [8](#here) [9](../outside.md)\n```\n[10](gone.md)\n```\n"
-    )
-    assert broken(page) == ["gone.md", "b.md#three", "#here", "../outside.md"]

@@ -76,18 +76,6 @@ def test_first_agent(tmp_path):
     assert model == "look True\n"
 
 
-def test_what_a_block_may_leave_out():
-    printed = "a 1\nb 2\nc 3\nd 4\n"
-    assert same("a 1\n...\nd 4\n", printed)
-    assert same("...\nb 2\n...\n", printed)
-    assert not same("a 1\nd 4\n", printed)
-    assert not same("a 1\n...\nb 3\n...\n", printed)
-    log = "warning: step 1: busy\nrl 1/2  success 0%  1,452 tokens/s  eta 1:30\n"
-    assert outline(log) == outline("rl 1/2  success 31%  9 tokens/s  eta 12:00")
-    assert outline(log) == outline("rl 1/2  success 31%  9 tokens/s  eta 40 s")
-    assert outline(log) != outline("rl 1/2  success 31%  9 tokens/s")
-
-
 @pytest.mark.long
 def test_own_trainer(tmp_path):
     (printed,) = play("own_trainer.md", tmp_path)

@@ -43,8 +43,6 @@ def read_action(reply: str, tags: tuple[str, ...] = TAGS) -> str | None:
     outside, content, rest = "", None, reply
     for tag in tags:
         before, content, rest = split_block(rest, tag)
-        if content is None:  # out of order
-            return None
         outside += before
     return (content or "").strip() or None if not (outside + rest).strip() else None
 

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from trainer.assignment import assignment, check_not_own
-from trainer.cli.console import console
+from agent_envs.cli.console import make_console
+from agent_envs.cli.options import check_not_own, parse_assignment
 
 
 def serve(
@@ -41,15 +41,15 @@ def serve(
 
     Clients send the token in $AGENT_ENVS_TOKEN, if it is set.
     """
+    from agent_envs.cli.play import find_id
     from agent_envs_adapters import openenv, serving
     from agent_envs_adapters.gate import Limits
-    from trainer.cli.game import find
 
-    given = dict(map(assignment, options or ()))
+    given = dict(map(parse_assignment, options or ()))
     check_not_own(given, "host", "port", "sessions", "message", "idle", "public")
     if "split" in given:
         raise ValueError(f"a server may have several splits: --split {given['split']}")
-    name = find(env)
+    name = find_id(env)
     limits = Limits(sessions=sessions, message=message, idle=idle)
     app = openenv.make_app(
         name,
@@ -58,7 +58,7 @@ def serve(
         token=os.environ.get(serving.VARIABLE, ""),
         **given,
     )
-    page = console()
+    page = make_console()
     serving.serve(
         app,
         host,

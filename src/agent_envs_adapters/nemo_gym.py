@@ -13,8 +13,8 @@ from typing_extensions import override
 
 import credit
 from agent_envs_adapters import check_version
+from agent_envs_adapters.episodes import Episodes, text_episodes
 from credit.rows import rows_of
-from trainer.play.episode import Episodes, TextEpisode, text_episodes
 
 check_version("nemo-gym", "0.4")
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from nemo_gym.openai_utils import NeMoGymResponse
 
     from credit import Estimator
+    from trainer.play.episode import TextEpisode
 
 RECORDS = "turn_records"
 """Key of `info`: the records of all turns so far."""
@@ -109,7 +110,7 @@ class AgentEnvsServer(GymnasiumServer):
         info = {
             "success": episode.success,
             "progress": last.progress,
-            RECORDS: [one.to_dict() for one in episode.ended()],
+            RECORDS: [one.to_dict() for one in episode.stopped_records],
         }
         paid = last.reward + (last.outcome or 0.0)
         return (

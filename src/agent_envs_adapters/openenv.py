@@ -24,9 +24,9 @@ from agent_envs.contract import encodable
 from agent_envs.panels import nearest
 from agent_envs_adapters import check_version
 from agent_envs_adapters.call_thread import CallThread
+from agent_envs_adapters.episodes import Episodes
 from agent_envs_adapters.gate import LIMITS, Gate, Limits
 from trainer.options import explained
-from trainer.play.episode import Episodes, TextEpisode
 
 check_version("openenv", "0.10")
 
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from agent_envs.panels import Panel
+    from trainer.play.episode import TextEpisode
 
 _log = logging.getLogger(__name__)
 
@@ -316,7 +317,7 @@ class Session(Environment[Reply, Told, Episode]):
             if source.episode is None:
                 raise ValueError(f"session {fork!r:.60} has no episode; fork one that runs")
             try:
-                return source.split, self._source(source.split).fork(source.episode)
+                return source.split, source.episode.fork()
             except TypeError as error:
                 raise ValueError(f"{self.served.env} cannot be forked: {error}") from error
 

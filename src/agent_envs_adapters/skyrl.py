@@ -15,8 +15,8 @@ import numpy as np
 
 import credit
 from agent_envs_adapters import check_version, checked_messages
+from agent_envs_adapters.episodes import Episodes, text_episodes
 from credit.rows import rows_of
-from trainer.play.episode import Episodes, text_episodes
 
 check_version("skyrl-gym", "0.4")
 

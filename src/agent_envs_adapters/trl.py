@@ -17,11 +17,11 @@ import numpy as np
 import torch
 
 import credit as estimators
+from agent_envs.vector import call_concurrently, waits
 from agent_envs_adapters import check_version
+from agent_envs_adapters.episodes import check_fit, require_text
 from credit.rows import TurnRecord, token_advantages
 from trainer.model.chat import Chat
-from trainer.play.episode import check_fit
-from trainer.play.rollout import together
 
 check_version("trl", "1.16")
 
@@ -32,7 +32,8 @@ from trl import GRPOConfig, GRPOTrainer
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from trainer.play.episode import Episodes, TextEpisode
+    from agent_envs_adapters.episodes import Episodes
+    from trainer.play.episode import TextEpisode
 
 _NO_RECORDS = (
     "the rollout_func must return the TurnRecords of each completion, at least one, as 'records', "
@@ -133,13 +134,15 @@ class Rollout:
         with _at_most(trainer, self.max_reply_tokens):
             generate = trainer._generate_single_turn  # noqa: SLF001 - what TRL's own tool loop calls
             replies, logprobs = generate(prompts, None, {}, 1)
-        together(
-            [one.episode.env for one in playing],
-            [
-                partial(one.take, list(replies[row]), None if logprobs is None else logprobs[row])
-                for row, one in enumerate(playing)
-            ],
-        )
+        steps = [
+            partial(one.take, list(replies[row]), None if logprobs is None else logprobs[row])
+            for row, one in enumerate(playing)
+        ]
+        if any(waits(one.episode.env) for one in playing):
+            call_concurrently(steps)
+        else:
+            for step in steps:
+                step()
 
     def _checked_chat(self, trainer: GRPOTrainer) -> Chat:
         """Token pieces of conversations, by the trainer's tokenizer."""
@@ -177,7 +180,7 @@ class _Played:
 
     def __init__(self, episode: TextEpisode, chat: Chat, room: tuple[int, int]) -> None:
         self.episode, self.chat, self.room = episode, chat, room
-        episode.check_text()
+        require_text(episode)
         self.prompt_ids = list(chat.opening(episode.message))
         self.completion_ids: list[int] = []
         self.mask: list[int] = []
@@ -202,7 +205,7 @@ class _Played:
         self._append(reply, 1, logprobs)
         self.spans.append((start, len(self.completion_ids)))
         message, done = self.episode.step(self.chat.text(reply))
-        self.episode.check_text()
+        require_text(self.episode)
         if done:
             return
         after = self.chat.after(reply, message)

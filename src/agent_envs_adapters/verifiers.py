@@ -13,8 +13,8 @@ from typing_extensions import override
 
 import credit
 from agent_envs_adapters import check_version
+from agent_envs_adapters.episodes import text_episodes
 from credit.rows import rows_of
-from trainer.play.episode import text_episodes
 
 check_version("verifiers", "0.4")
 

@@ -27,8 +27,8 @@ import numpy as np
 
 import credit
 from agent_envs_adapters import check_version, checked_messages
+from agent_envs_adapters.episodes import Episodes, require_text
 from credit.rows import rows_of, spans_of
-from trainer.play.episode import Episodes
 
 try:
     check_version("verl", "0.9")
@@ -92,7 +92,7 @@ def write_tasks(
     table: list[dict[str, Any]] = []
     for index, task in enumerate(episodes.tasks(count, seed=seed)):
         episode = episodes.start(**task)
-        episode.check_text()
+        require_text(episode)
         table.append(
             {
                 "data_source": env,
@@ -186,7 +186,7 @@ class EpisodeLoop(AgentLoopBase):
         messages = [*before, {"role": "user", "content": episode.message}]
         tokens = _Tokens(await self.ct_build_initial_tokens(messages))
         while True:
-            episode.check_text()
+            require_text(episode)
             reply = await self._reply(tokens, sample)
             with simple_timer("tool_calls", tokens.metrics):
                 message, done = await episode.astep(reply)

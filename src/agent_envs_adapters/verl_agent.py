@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import credit
+from agent_envs_adapters.episodes import Episodes
 from credit.rows import rows_of
-from trainer.play.episode import Episodes
 
 try:
     from agent_system.environments.base import EnvironmentManagerBase
@@ -45,10 +45,10 @@ class Anchor(str):
     step: int
 
     @classmethod
-    def of(cls, episode: TextEpisode) -> Anchor:
-        """The anchor of an episode's next turn."""
+    def of(cls, episode: TextEpisode, records: list[TurnRecord]) -> Anchor:
+        """The anchor of an episode's next turn; `records` gets the record once it is taken."""
         made = cls(episode.info["anchor"])
-        made.records, made.step = episode.records, len(episode.records)
+        made.records, made.step = records, len(episode.steps)
         return made
 
     @property
@@ -92,6 +92,7 @@ class EpisodeManager(EnvironmentManagerBase):
         self.groups, self.group_size = groups, group_size
         self._rng = None if seed is None else np.random.default_rng(seed)
         self._played: list[TextEpisode] = []
+        self._records: list[list[TurnRecord]] = []
         if seed is None and groups > (there := len(episodes.panel.task_ids)):
             raise ValueError(f"the split has {there} tasks, got groups={groups}; lower it")
 
@@ -108,6 +109,7 @@ class EpisodeManager(EnvironmentManagerBase):
         repeated = [task for task in drawn for _ in range(self.group_size)]
         for task in repeated if kwargs is None else kwargs:
             self._played.append(self.envs.start(**task))
+            self._records.append([])
         return self._observations(), [self._info(one) for one in self._played]
 
     def step(
@@ -126,7 +128,8 @@ class EpisodeManager(EnvironmentManagerBase):
         for row, (episode, reply) in enumerate(zip(self._played, text_actions, strict=True)):
             if not episode.done:
                 episode.step(reply)
-                rewards[row] = episode.records[-1].reward + episode.outcome
+                self._records[row][:] = episode.records
+                rewards[row] = episode.steps[-1].reward + episode.outcome
         dones = np.array([episode.done for episode in self._played])
         return self._observations(), rewards, dones, [self._info(one) for one in self._played]
 
@@ -135,8 +138,9 @@ class EpisodeManager(EnvironmentManagerBase):
 
         Episodes that still run end as truncated.
         """
-        for episode in self._played:
+        for episode, records in zip(self._played, self._records, strict=True):
             episode.stop()
+            records[:] = episode.records
         found: dict[str, NDArray[np.float64]] = super().success_evaluator(*args, **kwargs)
         return found
 
@@ -148,7 +152,7 @@ class EpisodeManager(EnvironmentManagerBase):
     def _release(self) -> None:
         for episode in self._played:
             self.envs.release(episode)
-        self._played = []
+        self._played, self._records = [], []
 
     def _tasks(self) -> list[dict[str, Any]]:
         if self._rng is None:
@@ -165,7 +169,7 @@ class EpisodeManager(EnvironmentManagerBase):
         return {
             "text": [episode.message for episode in self._played],
             "image": [images[0].array for images in shown] if all(shown) else None,
-            "anchor": [Anchor.of(episode) for episode in self._played],
+            "anchor": list(map(Anchor.of, self._played, self._records)),
         }
 
     @staticmethod

@@ -16,9 +16,9 @@ import torch
 import credit
 from trainer.build import load_policy, make_rollouts, make_sampler, play_panel
 from trainer.engine.own import OwnEngine
+from trainer.errors import RecipeError
 from trainer.learn.batch import prompts, scored
 from trainer.learn.update import recomputed
-from trainer.recipes import RecipeError
 from trainer.run import evaluate
 
 if TYPE_CHECKING:

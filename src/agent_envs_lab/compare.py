@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from agent_envs.cli.console import make_printable
 from trainer.run import evaluate, provenance
 from trainer.run import run_folder as records
 from trainer.run.evaluate import PanelError
-from trainer.run.printable import printable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -196,7 +196,7 @@ def table(first: Side, second: Side) -> Group:
     for kind in [*one.by_type, None] if len(one.by_type) > 1 else [None]:
         rates = [x.overall if kind is None else x.by_type.get(kind) for x in (one, other)]
         label = "success" if kind is None else kind or "no type"
-        made.add_row(printable(label), *(_short(rate) for rate in rates))
+        made.add_row(make_printable(label), *(_short(rate) for rate in rates))
     made.add_row("mean return", *(f"{np.mean(x.returns):.3g}" for x in (one, other)))
     made.add_row("valid turns", *(f"{x.valid:.1%}" for x in (one, other)))
     made.add_row("turns a task", *(f"{np.mean(x.turns):.1f}" for x in (one, other)))
@@ -214,7 +214,10 @@ def table(first: Side, second: Side) -> Group:
         *notes(first, second),
     ]
     return Together(
-        printable("\n".join(head)), made, printable("\n".join(said)), *_settings(first, second)
+        make_printable("\n".join(head)),
+        made,
+        make_printable("\n".join(said)),
+        *_settings(first, second),
     )
 
 
@@ -241,5 +244,5 @@ def _settings(first: Side, second: Side) -> list[Any]:
     for name in ("option", "first", "second"):
         made.add_column(name, overflow="fold")
     for row in found:
-        made.add_row(*map(printable, row))
+        made.add_row(*map(make_printable, row))
     return ["", made]

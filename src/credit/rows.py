@@ -85,7 +85,7 @@ class Rows:
         Raises:
             ValueError: There are not N advantages, or one is not finite.
         """
-        return self._spread(advantage, self.turn)
+        return self._assign_tokens(advantage, self.turn)
 
     def scatter(self, advantage: ArrayLike, mask: Any, spans: ArrayLike | None = None) -> Any:
         """Put the advantage of each turn at the tokens of its reply: [N] -> [R, T].
@@ -117,10 +117,10 @@ class Rows:
             turn = np.where(inside, self.turn[:, None], -1)
         else:
             turn = self._find_turns(np.asarray(as_list("spans", spans), dtype=np.intp), inside)
-        spread = self._spread(advantage, turn)
+        spread = self._assign_tokens(advantage, turn)
         return mask.new_tensor(spread, dtype=mask.float().dtype) if tensor else spread
 
-    def _spread(self, advantage: ArrayLike, turn: Ids) -> Array:
+    def _assign_tokens(self, advantage: ArrayLike, turn: Ids) -> Array:
         values = as_list("advantage", advantage)
         check_length("advantage", values, "the list of turns", len(self.turns))
         return spread_advantage(values, turn)

@@ -18,22 +18,21 @@ from trainer.engine import Sampler
 from trainer.engine.factory import make_engine
 from trainer.engine.own import OwnEngine
 from trainer.engine.sampling import Decoding
+from trainer.errors import RecipeError
 from trainer.methods import Method
 from trainer.methods.critic import WithCritic
 from trainer.methods.dpo import WithPreference
 from trainer.methods.gold import WithGold
 from trainer.methods.implicit import WithPRM
 from trainer.methods.judge import WithJudge
-from trainer.methods.own import OwnEstimator, find_method, make_estimator
+from trainer.methods.own import find_method, make_estimator
 from trainer.methods.stapo import WithSTAPO
 from trainer.methods.turnrd import WithTurnRD
 from trainer.model.lora import FULL
 from trainer.model.policy import Policy
 from trainer.play import failures
-from trainer.play.actor import Task
 from trainer.play.partner import PolicyPartner
-from trainer.play.rollout import Rollouts
-from trainer.recipes import RecipeError
+from trainer.play.rollout import Rollouts, Task
 from trainer.run import evaluate
 from trainer.run.checkpoint import CheckpointError, Checkpoints
 from trainer.scale import parallel
@@ -164,10 +163,10 @@ def make_method(recipe: Recipe) -> Method:
         return own(options, recipe)
     if name == "has" and options.get("decomposer") in _LEARNED:
         return _decomposed(options, recipe)
-    return _estimated(name, make_estimator(name, options), recipe)
+    return _estimated(make_estimator(name, options), recipe)
 
 
-def _estimated(name: str, estimator: credit.Estimator, recipe: Recipe) -> Method:
+def _estimated(estimator: credit.Estimator, recipe: Recipe) -> Method:
     """An estimator, with the model that it or the recipe needs."""
     temperature = recipe.sampling.temperature
     if recipe.critic.learning_rate:
@@ -177,7 +176,6 @@ def _estimated(name: str, estimator: credit.Estimator, recipe: Recipe) -> Method
         return WithPRM(estimator, recipe.prm, recipe.update, temperature)
     if isinstance(estimator, credit.STAPO):
         return WithSTAPO(estimator, recipe.update, temperature)
-    estimator = OwnEstimator(name, estimator) if ":" in name else estimator
     reads_answer = "gold_logprob" in getattr(estimator, "needs", ())
     return WithGold(estimator, recipe.update) if reads_answer else Method(estimator)
 
@@ -203,7 +201,7 @@ def evaluate_policy(
 ) -> tuple[Evaluation, list[Failure]]:
     """Evaluate on every task of the panel; tasks whose environment failed count as not solved."""
     temperature = sampler.decoding.temperature
-    played, failed = failures.divided(attempt_panel(recipe, sampler, held_out, panel))
+    played, failed = failures.split_attempts(attempt_panel(recipe, sampler, held_out, panel))
     decoding = f"temperature {temperature:g}" if temperature else "greedy"
     if recipe.sampling.decode != "free":
         decoding += f", {recipe.sampling.decode} actions only"
@@ -237,7 +235,7 @@ def play_panel(recipe: Recipe, sampler: Sampler, held_out: Rollouts, panel: Pane
     Raises:
         Exception: The first error of an environment.
     """
-    return failures.episodes(attempt_panel(recipe, sampler, held_out, panel))
+    return failures.require_episodes(attempt_panel(recipe, sampler, held_out, panel))
 
 
 def evaluate_model(recipe: Recipe, run: Path | None = None) -> Evaluation:

@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
+from agent_envs.cli.options import parse_assignment
 from agent_envs.endpoint import Endpoint
 from trainer import recipes
-from trainer.assignment import assignment
 from trainer.engine.options import EngineOptions
 from trainer.engine.sampling import Sampling
+from trainer.errors import RecipeError
 from trainer.learn.sft import Sft
 from trainer.learn.update import Update
 from trainer.methods.critic import CriticOptions
@@ -34,7 +35,6 @@ from trainer.model.policy import Model
 from trainer.options import STRICT, Count, Positive, Threads, explained
 from trainer.play.environments import Env, PromptOptions
 from trainer.play.partner import PartnerOptions
-from trainer.recipes import RecipeError
 from trainer.run.checkpoint import write_text
 from trainer.run.evaluate import Eval
 
@@ -220,7 +220,7 @@ def key_of(override: str) -> str:
 def _assignment(text: str) -> tuple[recipes.Key, Any]:
     """The whole path of `key=value`, and the value."""
     try:
-        key, value = assignment(text)
+        key, value = parse_assignment(text)
     except ValueError as error:
         raise RecipeError(str(error)) from error
     if not key:

@@ -228,10 +228,11 @@ class _Run:
             step=self.step,
         )
         free = self.recipe.sampling.decode == "free"
-        shown = self._kept(
-            sft.attempt(self.training, drawn, self.policy, self.recipe.sft.expert, thoughts=free),
-            len(drawn),
+        expert = self.recipe.sft.expert
+        attempts = sft.attempt_demonstrations(
+            self.training, drawn, self.policy, expert, thoughts=free
         )
+        shown = self._kept(attempts, len(drawn))
         rows = make_rows(shown, max_tokens=self.recipe.sampling.max_tokens)
         with self._spacious("imitating", "lower sft.episodes"):
             return sft.imitate(self.learner, rows) | {"failed": self.failed}
@@ -326,7 +327,7 @@ class _Run:
         Raises:
             LimitError: More failed than `sampling.failures` allows.
         """
-        episodes, failed = failures.divided(played)
+        episodes, failed = failures.split_attempts(played)
         self._note(failed, "episode")
         self.failed = len(failed) / max(tried, 1)
         limit = self.recipe.sampling.failures

@@ -591,16 +591,6 @@ def test_nothing_is_left_at_the_end_of_a_process(server, how):
     assert time.monotonic() - began < 25
 
 
-def test_close_ends_the_thread(endpoint):
-    ask(endpoint)
-    before = [thread.name for thread in threading.enumerate()]
-    assert "agent_envs web" in before
-    web.close()
-    assert "agent_envs web" not in [thread.name for thread in threading.enumerate()]
-    assert read_usage() == Usage()
-    assert ask(endpoint) == "hello"
-
-
 # pauses
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from agent_envs_adapters.episodes import Episodes
 from tests.trainer.conftest import *  # noqa: F403 - its fixtures
 from tests.trainer.conftest import _one_thread, _unreported  # noqa: F401
-from trainer.play.episode import Episodes
 from trainer.play.records import Episode, Step
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def recorded() -> Recorded:
     for group, task in enumerate(source.tasks(3, seed=1)):
         for _ in range(4):
             played = source.start(**task)
-            steps, at = [], 0
+            steps, kept, at = [], [], 0
             while not played.done:
                 said = played.message
                 actions = [*played.info["admissible_actions"], "fly away"]
@@ -73,9 +73,8 @@ def recorded() -> Recorded:
                 record = played.records[-1]
                 span = at + len(prompt), at + len(prompt) + len(tokens)
                 at = span[1]
-                played.records[-1] = replace(
-                    record, span=span, entropy=sum(entropies) / len(entropies)
-                )
+                entropy = sum(entropies) / len(entropies)
+                kept.append(replace(record, span=span, entropy=entropy))
                 steps.append(
                     Step(
                         observation=said,
@@ -93,7 +92,7 @@ def recorded() -> Recorded:
                 )
             # few random players succeed: outcomes are drawn
             outcome = float(rng.random() < 0.5)
-            played.records[-1] = replace(played.records[-1], outcome=outcome, success=bool(outcome))
+            kept[-1] = replace(kept[-1], outcome=outcome, success=bool(outcome))
             episodes.append(
                 Episode(
                     task_id=played.task_id,
@@ -106,7 +105,7 @@ def recorded() -> Recorded:
                     success=bool(outcome),
                 )
             )
-            records.append(played.records)
+            records.append(kept)
             uid.append(f"task {group}")
             source.release(played)
     return Recorded(episodes, records, uid)

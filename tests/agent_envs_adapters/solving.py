@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent_envs.experts import expert
-from trainer.play.environments import form_of
+from trainer.play.environments import reply_form
 
 FORM = "<think>{thought}</think><action>{action}</action>"
 WAIT = FORM.format(thought="I wait.", action="look")
@@ -12,7 +12,7 @@ WAIT = FORM.format(thought="I wait.", action="look")
 def solution(episodes, **task):
     """The explorer's replies to a task, and the episode that they made."""
     episode, replies = episodes.start(**task), []
-    explorer, form = expert(episode.env), form_of(episode.env) or FORM
+    explorer, form = expert(episode.env), reply_form(episode.env) or FORM
     while not episode.done:
         replies.append(form.format(thought="I do it.", action=explorer.act()))
         episode.step(replies[-1])

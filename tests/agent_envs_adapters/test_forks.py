@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from gymnasium.error import ResetNeeded
 
-from trainer.play.episode import Episodes
+from agent_envs_adapters.episodes import Episodes
 
 LOOK, BAG = (f"<think></think><action>{one}</action>" for one in ("look", "inventory"))
 
@@ -17,7 +17,7 @@ def test_a_fork_continues_and_neither_changes_the_other(env, context):
     played, alone = source.start(seed=3), source.start(seed=3)
     played.step(LOOK)
     alone.step(LOOK)
-    copied = source.fork(played)
+    copied = played.fork()
     for reply in (BAG, "nonsense", LOOK):
         copied.step(reply)
     assert copied.done
@@ -35,7 +35,7 @@ def test_a_fork_continues_and_neither_changes_the_other(env, context):
 def test_environments_of_forks_are_used_again():
     source = Episodes("EZPoints-v0")
     played = source.start(seed=1)
-    copied = source.fork(played)
+    copied = played.fork()
     inner = copied.env
     source.release(copied)
     assert source.start(seed=2).env is inner
@@ -46,4 +46,4 @@ def test_an_ended_episode_has_no_fork():
     played = source.start(seed=1)
     played.stop()
     with pytest.raises(ResetNeeded, match="has ended; start another one"):
-        source.fork(played)
+        played.fork()

@@ -28,8 +28,8 @@ import agent_envs_command
 import credit
 from agent_envs.retrieval.server import listen
 from agent_envs.web import ServerError
+from agent_envs_adapters.episodes import Episodes
 from agent_envs_adapters.gate import Limits
-from trainer.play.episode import Episodes
 
 THERE = importlib.util.find_spec("openenv") is not None
 pytestmark = [

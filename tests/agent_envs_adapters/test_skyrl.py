@@ -16,9 +16,9 @@ import pytest
 from gymnasium.error import ResetNeeded
 
 import credit
+from agent_envs_adapters.episodes import Episodes
 from credit.rows import TurnRecord, rows_of
-from trainer.play.episode import Episodes
-from trainer.recipes import RecipeError
+from trainer.errors import RecipeError
 
 from .solving import WAIT, solution
 

@@ -17,8 +17,8 @@ import pytest
 import torch
 
 import credit
+from agent_envs_adapters.episodes import Episodes
 from credit.rows import token_advantages
-from trainer.play.episode import Episodes
 
 ROOT = Path(__file__).parents[2]
 THERE = importlib.util.find_spec("trl") is not None
@@ -264,7 +264,7 @@ import torch
 from trl import GRPOConfig
 
 from agent_envs import expert
-from trainer.play.episode import Episodes
+from agent_envs_adapters.episodes import Episodes
 from agent_envs_adapters.trl import CreditGRPOTrainer, Rollout, dataset
 from trainer.model.pretrained import resolve
 

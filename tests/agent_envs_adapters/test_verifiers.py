@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 
 import credit
+from agent_envs_adapters.episodes import Episodes
 from credit.rows import rows_of
-from trainer.play.episode import Episodes
 
 from .solving import WAIT, solution
 

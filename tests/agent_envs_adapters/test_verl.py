@@ -19,8 +19,7 @@ import torch
 
 import credit
 from credit.rows import spans_of
-
-from ..conftest import tiny_model, tiny_tokenizer  # noqa: TID252 - of the folder above
+from tests.trainer.conftest import tiny_model, tiny_tokenizer
 
 PAGE = Path(__file__).parents[2] / "docs" / "integrations" / "verl.md"
 MODULE = "agent_envs_adapters.verl"

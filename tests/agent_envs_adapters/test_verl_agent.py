@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import credit
-from trainer.play.episode import Episodes
+from agent_envs_adapters.episodes import Episodes
 
 PAGE = Path(__file__).parents[2] / "docs" / "integrations" / "verl_agent.md"
 MODULE = "agent_envs_adapters.verl_agent"

@@ -203,9 +203,11 @@ def test_the_table_of_the_page_is_what_the_benchmark_measures():
     page = (root / "docs" / "credit.md").read_text(encoding="utf-8")
     head, _, *lines = page[page.index("| method | stop |") :].partition("\n\n")[0].splitlines()
     assert head == f"| method | {' | '.join(WORLDS)} |"
-    rows = program["rows"]()
+    rows = program["make_rows"]()
     for line, (name, row) in zip(lines, rows.items(), strict=True):
-        cells = [program["shown"](program["measured"](row, one, 8)) for one in WORLDS.values()]
+        cells = [
+            program["format_bias"](program["measure_row"](row, one, 8)) for one in WORLDS.values()
+        ]
         assert line == f"| `{name}` | {' | '.join(cells)} |"
 
 

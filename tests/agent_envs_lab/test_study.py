@@ -19,7 +19,7 @@ from agent_envs_lab.study.results import BASELINE, collect, interval, paired, sa
 from agent_envs_lab.study.runs import StudyError
 from tests.trainer.conftest import figures
 from trainer import cli, recipe, recipes
-from trainer.recipes import RecipeError
+from trainer.errors import RecipeError
 
 BRIEF = [
     "env.id=corridor:Corridor",

@@ -96,17 +96,3 @@ def test_returns_that_differ_by_rounding_are_equal():
     rounded, equal = advantage(0.1, 0.2), advantage(0.125, 0.175)
     assert abs(equal[1]) > 0.1
     assert rounded[[1, 3]] == pytest.approx(equal[[1, 3]], abs=1e-6)
-
-
-def test_returns_of_permuted_rewards_are_equal():
-    """Their sums differ by 1e-13, which no level may enlarge."""
-    rewards = [659.3, 577.6, 920.3, 602.2]
-    turns = credit.Turns(
-        group=[0, 0],
-        outcome=[0.0, 0.0],
-        trajectory=[0, 0, 0, 0, 1, 1, 1, 1],
-        reward=[*rewards, rewards[0], rewards[2], rewards[3], rewards[1]],
-        anchor=["a", "b", "c", "d", "a", "e", "f", "g"],
-        outcome_in_reward=False,
-    )
-    assert credit.make("hgpo", gamma=1.0)(turns).tolist() == [0] * 8

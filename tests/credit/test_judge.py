@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 
 import pytest
@@ -79,17 +78,6 @@ def test_malformed_answers_raise_after_retries_and_are_not_cached(tmp_path, answ
 
 def test_a_retry_may_succeed():
     assert Judge(Scripted("?", "[0, 1]", "[1]"))(two()) == pytest.approx([0, 1, 1])
-
-
-def test_a_truncated_cache_file_is_named(tmp_path):
-    judge = Judge(Scripted("[0.5, -1]", "[1]"), cache=tmp_path)
-    judge(two())
-    file = max(tmp_path.iterdir(), key=lambda path: path.stat().st_size)
-    file.write_text(file.read_text()[:-3])
-    with pytest.raises(JudgeError, match=rf"{file.name} \(delete it to ask again\)"):
-        judge(two())
-    file.write_text(json.dumps([0.25, 0.25]))
-    assert judge(two()) == pytest.approx([0.25, 0.25, 1])
 
 
 def test_exceptions_of_the_model_are_not_caught():

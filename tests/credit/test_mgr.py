@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -121,8 +119,3 @@ def test_a_generator_draws_new_signs_at_each_call():
     rng = default_rng(0)
     assert MGR()(turns, rng).tolist() != MGR()(turns, rng).tolist()
     assert MGR()(turns, default_rng(0)).tolist() == MGR()(turns, default_rng(0)).tolist()
-
-
-def test_numpy_numbers_are_accepted():
-    with warnings.catch_warnings(action="error"):
-        assert MGR(beta=np.float32(0.25), q=np.int64(2)) == MGR(beta=0.25)

@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
-import pkgutil
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -167,99 +161,12 @@ def test_columns_near_the_largest_number_stay_finite(name, second):
 
 
 def test_public_names():
-    assert credit.__all__ == [
-        "EMPG",
-        "GRPO",
-        "HAS",
-        "HGPO",
-        "IGPO",
-        "MGR",
-        "MTGRPO",
-        "MTRLOO",
-        "RLOO",
-        "RTMC",
-        "STAPO",
-        "TRACE",
-        "DrGRPO",
-        "Estimator",
-        "GiGPO",
-        "IStar",
-        "Judge",
-        "Kevin",
-        "MergedGRPO",
-        "MissingColumn",
-        "Prime",
-        "Progressive",
-        "Reinforce",
-        "ReinforcePP",
-        "Rows",
-        "TurnRLOO",
-        "TurnRecord",
-        "Turns",
-        "anchors",
-        "estimate",
-        "filters",
-        "make",
-        "names",
-        "rows",
-        "rows_of",
-        "stats",
-    ]
-    assert credit.names() == (
-        "dr_grpo",
-        "empg",
-        "gigpo",
-        "grpo",
-        "grpo_mr",
-        "grpo_or",
-        "has",
-        "hgpo",
-        "igpo",
-        "istar",
-        "kevin",
-        "loop",
-        "mgr",
-        "mt_grpo",
-        "mt_rloo",
-        "prime",
-        "reinforce",
-        "reinforce_pp",
-        "rloo",
-        "rtmc",
-        "stapo",
-        "stapo_dynamic",
-        "trace",
-        "turn_rloo",
+    assert " ".join(credit.__all__) == (
+        "EMPG GRPO HAS HGPO IGPO MGR MTGRPO MTRLOO RLOO RTMC STAPO TRACE DrGRPO Estimator GiGPO "
+        "IStar Judge Kevin MergedGRPO MissingColumn Prime Progressive Reinforce ReinforcePP Rows "
+        "TurnRLOO TurnRecord Turns anchors estimate filters make names rows rows_of stats"
     )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("module", [m.name for m in pkgutil.iter_modules(credit.__path__)])
-def test_every_public_name_is_documented(module):
-    found = importlib.import_module(f"credit.{module}")
-    own = {
-        name: thing
-        for name, thing in vars(found).items()
-        if not name.startswith("_") and getattr(thing, "__module__", None) == found.__name__
-    }
-    assert inspect.getdoc(found)
-    for name, thing in own.items():
-        assert getattr(thing, "__doc__", None), f"{module}.{name}"
-        methods = inspect.getmembers(thing, inspect.isfunction) if inspect.isclass(thing) else []
-        for called, method in methods:
-            if not called.startswith("_") and method.__module__.startswith("credit"):
-                assert method.__doc__, f"{module}.{name}.{called}"
-
-
-@pytest.mark.slow
-def test_import_takes_little_time_after_numpy():
-    program = (
-        "import numpy, time; s = time.process_time(); import credit; print(time.process_time() - s)"
+    assert " ".join(credit.names()) == (
+        "dr_grpo empg gigpo grpo grpo_mr grpo_or has hgpo igpo istar kevin loop mgr mt_grpo "
+        "mt_rloo prime reinforce reinforce_pp rloo rtmc stapo stapo_dynamic trace turn_rloo"
     )
-    taken = min(
-        float(
-            subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout
-        )
-        for _ in range(3)
-    )
-    assert taken <= 0.3

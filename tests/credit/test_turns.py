@@ -140,22 +140,6 @@ def test_round_trips_through_parquet(tmp_path_factory, turns):
         assert getattr(again, name).tolist() == getattr(turns, name).tolist()
 
 
-def test_optional_columns_round_trip(tmp_path):
-    turns = batch(
-        [2, 1],
-        [1.0, 0.0],
-        [0, 0],
-        entropy=[0.1, 0.2, 0.3],
-        turn_reward=[[1.0, 0.0], [0.5, 2.0], [0.0, 0.0]],
-        turn_reward_names=("tool", "answer"),
-    )
-    turns.to_parquet(tmp_path / "t.parquet")
-    again = Turns.from_parquet(tmp_path / "t.parquet")
-    assert again.turn_reward.tolist() == turns.turn_reward.tolist()
-    assert again.turn_reward_names == ("tool", "answer")
-    assert again.entropy.tolist() == [0.1, 0.2, 0.3]
-
-
 def test_empty_batch(tmp_path):
     empty = batch([], [], [])
     empty.to_parquet(tmp_path / "empty.parquet")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import gymnasium as gym
@@ -161,18 +160,6 @@ def test_a_verifier_reads_the_parsed_action_or_else_the_reply():
         env = TurnVerifier(inner, {f"{__name__}:opens": 0.1})
         env.reset()
         assert env.step(reply)[4]["turn_reward"] == {f"{__name__}:opens": 0.1}
-
-
-def test_arguments_are_json():
-    for env in (
-        InvalidPenalty(Scripted()),
-        RepetitionPenalty(Scripted()),
-        ValiditySignal(Scripted()),
-        ProgressReward(Scripted()),
-        TurnVerifier(Scripted()),
-    ):
-        arguments = json.loads(json.dumps(env._saved_kwargs))
-        assert type(env)(Scripted(), **arguments)._saved_kwargs == env._saved_kwargs
 
 
 def test_progress_that_was_rounded_is_a_share():  # 1 - 0.1, and 0 - 1

@@ -463,6 +463,8 @@ def llama_folder(tmp_path_factory):
 @pytest.fixture(scope="session")
 def corridor():
     """The module beside this file, imported, with its environment registered as Corridor-v0."""
+    if "corridor" in sys.modules:  # for another folder of tests
+        return sys.modules["corridor"]
     path = Path(__file__).with_name("corridor.py")
     spec = importlib.util.spec_from_file_location("corridor", path)
     sys.modules["corridor"] = module = importlib.util.module_from_spec(spec)

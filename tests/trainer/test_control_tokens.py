@@ -25,9 +25,8 @@ from trainer.engine.sampling import FORM, Decoding
 from trainer.model.chat import Chat
 from trainer.model.policy import Policy
 from trainer.model.pretrained import POCKETS, resolve
-from trainer.play.actor import Task
 from trainer.play.environments import Env, PromptOptions
-from trainer.play.rollout import Rollouts
+from trainer.play.rollout import Rollouts, Task
 
 from .conftest import CHATML, TEXT, tiny_model, tiny_tokenizer
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
 import copy
 import json
 import os
 import pickle
 import signal
-import sys
 import time
 from dataclasses import replace
 from functools import partial, partialmethod
@@ -21,17 +18,14 @@ import credit
 from agent_envs import MissingAsset
 from credit import Turns
 from trainer.build import evaluate_model, load_policy, make_method, make_rollouts
+from trainer.errors import RecipeError
 from trainer.learn.batch import make_rows
-from trainer.learn.sft import attempt
+from trainer.learn.sft import attempt_demonstrations
 from trainer.learn.update import Update
 from trainer.methods import Experience
-from trainer.play import records as episodes
-from trainer.play.actor import Task
 from trainer.play.environments import Env, PromptOptions
-from trainer.play.failures import Failure, LimitError, check_limit, divided
-from trainer.play.raised import RaisedError, guarded
-from trainer.play.rollout import Rollouts, Start
-from trainer.recipes import RecipeError
+from trainer.play.failures import Failure, LimitError, check_limit, split_attempts
+from trainer.play.rollout import Rollouts, Start, Task
 from trainer.run import metrics
 from trainer.run.stopping import Stopped, handled
 from trainer.train import train
@@ -75,73 +69,24 @@ def tasks(*lengths):
     return [Task(f"corridor/{length}", group, 7) for group, length in enumerate(lengths)]
 
 
-class Bare(BaseException):
-    """An error of a user's own that is no Exception."""
-
-
-class CancelledToo(asyncio.CancelledError, ValueError):
-    """An Exception that asyncio takes for a cancellation."""
-
-
-class Unnoted(Exception):
-    """It cannot be told anything."""
-
-    @property
-    def __notes__(self):
-        raise KeyError("notes")
-
-    def __setattr__(self, name, value):
-        raise TypeError("fixed")
-
-
-ERRORS = [
-    ZeroDivisionError("division by zero"),
-    KeyError("x"),
-    ValueError("a number"),
-    StopIteration(),
-    SystemExit(3),
-    RecursionError("too deep"),
-    MemoryError("no room"),
-    ConnectionResetError("gone"),
-    AssertionError(),
-    TimeoutError(),
-    StopAsyncIteration(),
-    asyncio.CancelledError(),
-    concurrent.futures.CancelledError(),
-    GeneratorExit(),
-    KeyboardInterrupt("of the environment"),
-    BaseExceptionGroup("two", [SystemExit(1), ValueError()]),
-    ExceptionGroup("two", [OSError(), ValueError()]),
-    Bare("own"),
-    CancelledToo(),
-    Unnoted(),
-    ValueError("a" * 10**6 + " \ud800"),
-    OSError(5, "\ud800", "/\udcff"),
-    SyntaxError("s", ("f\ud800", 1, 2, "x\udfff", 1, 3)),
-]
-
-
 @pytest.mark.parametrize("waits", [False, True])
 @pytest.mark.parametrize("where", ["reset", "step"])
-@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize(
+    "error", [ZeroDivisionError("by zero"), StopIteration(), TimeoutError(), MemoryError("no room")]
+)
 def test_whatever_an_environment_raises_costs_its_episode(  # noqa: PLR0917
     error, where, waits, fails, corridor, tmp_path, monkeypatch
 ):
     whole = play(tasks(3, 2, 4))
     fails(error, where=where, when=lambda task: task == "corridor/2")
     monkeypatch.setattr(corridor.Corridor, "waits", waits, raising=False)
-    with handled():  # as in a run: Ctrl-C is another error than the environment's own
-        first, failure, last = play(tasks(3, 2, 4))
+    first, failure, last = play(tasks(3, 2, 4))
     assert [first, last] == [whole[0], whole[2]]
     assert (failure.task_id, failure.group, failure.seed) == ("corridor/2", 1, 7)
     assert type(error).__name__ in failure.error
     assert "in broken_" in failure.traceback
-    assert "no running event loop" not in failure.traceback
-    assert len(failure.error) < 3_000
-    assert len(failure.traceback) < 30_000
     failure.save(tmp_path / "failure.json", step=1)
     assert json.loads((tmp_path / "failure.json").read_text())["error"] == failure.error
-    f"{failure} {failure.traceback}".encode()
     assert failure.turn == (1 if where == "step" else 0)
     if where == "step":
         assert [turn["reply"] for turn in failure.transcript] == [east("", 0)] * 2
@@ -163,25 +108,10 @@ def test_a_state_without_actions_costs_the_episode_of_a_policy_that_chooses_amon
     monkeypatch.setattr(corridor.Corridor, "_turn", silent)
     player = Rollouts(Env("Corridor-v0"), PromptOptions("history"), "train")
     script = Script(east, decode="admissible")
-    (played,), (failure,) = divided(player.attempt(tasks(3, 2), script, seed=0))
+    (played,), (failure,) = split_attempts(player.attempt(tasks(3, 2), script, seed=0))
     assert played.task_id == "corridor/3"
     assert (failure.task_id, failure.turn) == ("corridor/2", 1)
     assert "sampling.decode=free" in failure.error
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "leaves", [lambda: None, lambda: 1 / 0, sys.exit], ids=["returns", "raises", "exits"]
-)
-def test_a_forked_copy_that_leaves_a_call_ends(leaves):
-    """It would go on as a second trainer."""
-
-    def call():
-        child = os.fork()
-        return child or leaves()
-
-    _, status = os.waitpid(guarded(call), 0)
-    assert os.waitstatus_to_exitcode(status) == 1
 
 
 def test_ctrl_c_in_an_environment_stops_the_run(corridor, monkeypatch):
@@ -200,107 +130,7 @@ def test_ctrl_c_in_an_environment_stops_the_run(corridor, monkeypatch):
         play(tasks(1))
 
 
-def test_a_call_that_is_cancelled_on_the_way_is_an_error(fails):
-    """Not of an environment: of an engine, say. It must not wait for the episode for ever."""
-
-    class Cancelling(Script):
-        async def reply(self, row, new_ids, **given):
-            raise asyncio.CancelledError
-
-    player = Rollouts(Env("Corridor-v0"), PromptOptions(), "train")
-    with pytest.raises(RaisedError, match="CancelledError"):
-        player.attempt(tasks(3, 2), Cancelling(east), seed=0)
-
-
-SPOILED = {
-    "observation": lambda turn: turn._replace(observation=3),
-    "anchor": lambda turn: turn._replace(anchor="\ud800"),
-    "number as anchor": lambda turn: turn._replace(anchor=3),
-    "reason": lambda turn: turn._replace(valid=False, invalid_reason="\udfff"),
-    "actions": lambda turn: turn._replace(admissible_actions=["east", "\ud800"]),
-    "no action": lambda turn: turn._replace(admissible_actions=[None]),
-    "task_type": lambda turn: turn._replace(extra={"task_type": "\ud800"}),
-    "number as task_type": lambda turn: turn._replace(extra={"task_type": 3}),
-    "answers": lambda turn: turn._replace(extra={"answers": ["\ud800"]}),
-    "text as answers": lambda turn: turn._replace(extra={"answers": "east"}),
-    "verifier": lambda turn: turn._replace(extra={"turn_reward": {"\ud800": 1.0}}),
-    "partner_reward": lambda turn: turn._replace(extra={"partner_reward": "1"}),
-    "reward": lambda turn: turn._replace(reward=float("nan")),
-    "progress": lambda turn: turn._replace(progress=2.0),
-    "not a turn": lambda turn: None,
-}
-
-
-OF_A_TURN = {"reward", "progress"}  # not read from a reset
-
-
-@pytest.mark.parametrize(
-    ("what", "at"), [(what, at) for what in SPOILED for at in (0, 1) if at or what not in OF_A_TURN]
-)
-def test_what_cannot_be_recorded_costs_the_episode(what, at, corridor, tmp_path, monkeypatch):
-    """At the start (the state and what may be done in it), and after a turn."""
-    turn = corridor.Corridor._turn
-
-    def spoiled(self, **given):
-        made = turn(self, **given)
-        return SPOILED[what](made) if self.task_id == "corridor/2" and self.at == at else made
-
-    monkeypatch.setattr(corridor.Corridor, "_turn", spoiled)
-    played, failed = divided(play(tasks(3, 2)))
-    assert [one.task_id for one in played] == ["corridor/3"]
-    (failure,) = failed
-    failure.save(tmp_path / "failure.json")
-    f"{failure} {failure.traceback}".encode()
-    episodes.write(tmp_path / "episodes.parquet", played)
-
-
-WRAPPERS = """
-import gymnasium as gym
-from agent_envs import Template
-
-class Spoiling(gym.Wrapper):
-    def _spoiled(self, seen, info):
-        at = self.unwrapped.task_id == "corridor/2"
-        if at and self.what == "observation":
-            seen += "\\ud800"
-        if at and self.what in info:
-            info[self.what] += "\\ud800"
-        return seen, info
-
-    def __init__(self, env, what):
-        super().__init__(env)
-        self.what = what
-
-    def reset(self, **given):
-        return self._spoiled(*self.env.reset(**given))
-
-    def step(self, action):
-        seen, *rest, info = self.env.step(action)
-        seen, info = self._spoiled(seen, info)
-        return seen, *rest, info
-
-class Picky(Template):
-    def fill(self, *given, **more):
-        raise SystemExit(2)
-"""
-
-
-@pytest.mark.parametrize("context", ["history", "turn"])
-@pytest.mark.parametrize("what", ["observation", "goal", "task_id", "anchor", "action"])
-def test_a_wrapper_that_spoils_text_costs_the_episode(
-    what, context, corridor, tmp_path, monkeypatch
-):
-    (tmp_path / "spoil.py").write_text(WRAPPERS)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "spoil", raising=False)
-    env = Env("Corridor-v0", wrappers={"spoil:Spoiling": {"what": what}})
-    player = Rollouts(env, PromptOptions(context), "train", blind=("goal",))
-    played, failed = divided(player.attempt(tasks(3, 2), Script(east), seed=0))
-    assert [one.task_id for one in played] == ["corridor/3"]
-    assert len(failed) == 1
-
-
-@pytest.mark.parametrize("error", [asyncio.CancelledError(), Bare("blind")])
+@pytest.mark.parametrize("error", [ValueError("blind")])
 def test_a_blind_prompt_that_raises_costs_the_episode(error, corridor, monkeypatch):
     from agent_envs import Prompt
 
@@ -312,11 +142,11 @@ def test_a_blind_prompt_that_raises_costs_the_episode(error, corridor, monkeypat
         return blind(self, what)
 
     monkeypatch.setattr(Prompt, "blind", broken)
-    _, (failure,) = divided(play(tasks(3, 2), "turn", blind=("goal",)))
+    _, (failure,) = split_attempts(play(tasks(3, 2), "turn", blind=("goal",)))
     assert failure.task_id == "corridor/2"
 
 
-@pytest.mark.parametrize("error", [asyncio.CancelledError(), Bare("copy"), OSError("copy")])
+@pytest.mark.parametrize("error", [OSError("copy")])
 def test_an_environment_that_cannot_be_copied_now_costs_the_episode(error, corridor, monkeypatch):
     player = Rollouts(Env("Corridor-v0"), PromptOptions(), "train")
     script = Script(east)
@@ -340,33 +170,33 @@ def test_an_environment_that_cannot_be_copied_now_costs_the_episode(error, corri
     assert (failure.task_id, failure.turn, failure.transcript) == ("corridor/2", 0, [])
 
 
-@pytest.mark.parametrize("error", [asyncio.CancelledError(), Bare("closed"), OSError("closed")])
+@pytest.mark.parametrize("error", [OSError("closed")])
 def test_an_environment_that_cannot_be_closed_is_replaced(error, fails, corridor, monkeypatch):
     def closed(self):
         raise error
 
     monkeypatch.setattr(corridor.Corridor, "close", closed)
     fails(OSError("gone"), where="step", when=lambda task: task == "corridor/2")
-    played, failed = divided(play(tasks(3, 2)))
+    played, failed = split_attempts(play(tasks(3, 2)))
     assert (len(played), len(failed)) == (1, 1)
 
 
 @pytest.mark.parametrize("where", ["reset", "step"])
-@pytest.mark.parametrize("error", [asyncio.CancelledError(), Bare("own")])
+@pytest.mark.parametrize("error", [OSError("own")])
 def test_demonstrations_survive_it_too(error, where, fails, corridor):
     fails(error, where=where, when=lambda task: task == "corridor/2")
     player = Rollouts(Env("Corridor-v0"), PromptOptions(), "train")
-    shown, (failure,) = divided(attempt(player, tasks(3, 2), Words()))
+    shown, (failure,) = split_attempts(attempt_demonstrations(player, tasks(3, 2), Words()))
     assert [one.task_id for one in shown] == ["corridor/3"]
     assert type(error).__name__ in failure.error
 
 
-@pytest.mark.parametrize("error", [asyncio.CancelledError(), Bare("own")])
+@pytest.mark.parametrize("error", [OSError("own")])
 def test_the_first_look_at_an_environment_says_what_failed(error, fails):
     fails(error, where="reset")
     player = Rollouts(Env("Corridor-v0"), PromptOptions(), "train")
     with pytest.raises(RecipeError, match=f"env.id='Corridor-v0' fails.*{type(error).__name__}"):
-        player.turn_rewards()
+        player.probe()
 
 
 def test_an_environment_that_failed_is_not_used_again(fails, corridor):
@@ -387,7 +217,7 @@ def test_what_is_no_result_is_a_failure(corridor, monkeypatch):
         return replace(turn, reward=None) if self.task_id == "corridor/2" else turn
 
     monkeypatch.setattr(corridor.Corridor, "act", act)
-    played, failed = divided(play(tasks(3, 2)))
+    played, failed = split_attempts(play(tasks(3, 2)))
     assert len(played) == len(failed) == 1
     assert begin is corridor.Corridor.begin
 
@@ -412,11 +242,13 @@ def test_a_reward_wrapper_that_raises_costs_the_episode(corridor, tmp_path, monk
     monkeypatch.syspath_prepend(str(tmp_path))
     env = Env("Corridor-v0", wrappers={"picky:Picky": {}})
     player = Rollouts(env, PromptOptions(), "train")
-    played, (failure,) = divided(player.attempt(tasks(3, 2), Script(east), seed=0))
-    assert "env.wrappers picky:Picky, task 'corridor/2': ZeroDivisionError" in failure.error
+    played, (failure,) = split_attempts(player.attempt(tasks(3, 2), Script(east), seed=0))
+    assert "ZeroDivisionError" in failure.error
+    assert "picky.py" in failure.traceback
     assert [one.task_id for one in played] == ["corridor/3"]
-    with pytest.raises(RecipeError, match="picky:Picky"):
+    with pytest.raises(ZeroDivisionError) as raised:
         player.play(tasks(2), Script(east), seed=0)
+    assert "task 'corridor/2' (seed 7" in raised.value.__notes__[0]
 
 
 def test_a_failure_is_copied_without_its_error_and_written(tmp_path, fails):
@@ -539,7 +371,7 @@ def test_the_other_groups_update_is_bit_equal(  # noqa: PLR0917
         policy = load_policy(chosen.policy)
         player = make_rollouts(chosen, "train")
         sampler = own_sampler(chosen, policy, 4.0) if engine == "own" else Script(walks)
-        played, failed = divided(player.attempt(which, sampler, seed=0))
+        played, failed = split_attempts(player.attempt(which, sampler, seed=0))
         assert (len(played), len(failed)) == (8, len(which) - 8)
         turns = Turns.from_episodes(played, outcome_in_reward=False)
         rng = np.random.default_rng(1)
@@ -637,7 +469,7 @@ def test_without_failures_nothing_is_written(corridor, tiny_folder, tmp_path):
 # ---- worker processes ----
 
 OWN = """
-import asyncio, os, sys, time
+import os, sys, time
 from agent_envs import AgentEnv, Panel, Template, Turn
 
 class Odd(AgentEnv):
@@ -659,11 +491,6 @@ class Odd(AgentEnv):
                 os._exit(3)
             if action == "exit":
                 sys.exit(4)
-            if action == "cancel":
-                raise asyncio.CancelledError
-            if action in ("copy", "failing copy") and os.fork() == 0:
-                assert action == "copy"
-                return None
         won = self.at == 4
         where = f"{self.at}"
         return Turn(f"{self.task_id} at {where}", anchor=where, success=won, progress=float(won))
@@ -672,7 +499,7 @@ class Odd(AgentEnv):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", [pytest.param(1, marks=pytest.mark.long), 2])
-@pytest.mark.parametrize("action", ["hang", "die", "exit", "cancel"])
+@pytest.mark.parametrize("action", ["hang", "die", "exit"])
 def test_a_lost_process_costs_one_episode(action, processes, tmp_path, monkeypatch):
     """The other environments of the process are made again and play their turns again."""
     (tmp_path / "odd.py").write_text(OWN)
@@ -686,36 +513,16 @@ def test_a_lost_process_costs_one_episode(action, processes, tmp_path, monkeypat
     env = Env("odd:Odd", max_turns=9, processes=processes, step_seconds=seconds)
     player = Rollouts(env, PromptOptions(), "train")
     began = time.monotonic()
-    played, (failure,) = divided(player.attempt(drawn, script, seed=0))
+    played, (failure,) = split_attempts(player.attempt(drawn, script, seed=0))
     assert played == whole
     assert (failure.task_id, failure.turn) == ("odd/2", 1)
     said = {
         "hang": "did not end within 2 s",
         "die": "exited with 3",
-        "exit": "SystemExit: 4",
-        "cancel": "CancelledError",
+        "exit": "exited with 4",
     }
     assert said[action] in failure.error
     assert time.monotonic() - began < 60
-    played, failed = divided(player.attempt([drawn[0], drawn[3]], script, seed=0))
+    played, failed = split_attempts(player.attempt([drawn[0], drawn[3]], script, seed=0))
     assert not failed
     assert played[0] == whole[0]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("action", ["copy", "failing copy"])
-def test_no_copy_of_a_worker_answers_for_it(action, tmp_path, monkeypatch):
-    """Its answers would be taken for those of the next calls, with other tasks' results."""
-    (tmp_path / "odd.py").write_text(OWN)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    drawn = [Task(f"odd/{n}", n, 1) for n in range(6)]
-    script = Script(lambda text, row: f"<think></think><action>{action}</action>")
-    other = Script(lambda text, row: "<think></think><action>stay</action>")
-    env = Env("odd:Odd", max_turns=9, processes=2, step_seconds=60.0)
-    player = Rollouts(env, PromptOptions(), "train")
-    played, failed = divided(player.attempt(drawn, script, seed=0))
-    assert not failed
-    whole, _ = divided(player.attempt(drawn, other, seed=0))
-    seen = [[(s.observation, s.anchor) for s in one.steps] for one in played]
-    assert seen == [[(s.observation, s.anchor) for s in one.steps] for one in whole]

@@ -17,7 +17,7 @@ from trainer.engine.sampling import Decoding
 from trainer.learn.batch import make_rows, prompts
 from trainer.methods import Experience
 from trainer.methods.gold import WithGold
-from trainer.play.actor import Task
+from trainer.play.rollout import Task
 from trainer.run.checks import RunError
 from trainer.train import train
 

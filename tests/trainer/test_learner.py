@@ -10,13 +10,13 @@ import pytest
 import torch
 from transformers import Qwen2ForCausalLM
 
+from trainer.errors import RecipeError
 from trainer.learn.batch import credited, make_rows
 from trainer.learn.learner import Learner, Optimizer
 from trainer.learn.update import Update, recomputed
 from trainer.methods.critic import Critic
 from trainer.model.lora import LoRA
 from trainer.model.policy import Policy
-from trainer.recipes import RecipeError
 
 from .conftest import rollouts, tiny_model, tiny_tokenizer
 

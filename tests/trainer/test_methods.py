@@ -22,6 +22,7 @@ from trainer import recipe
 from trainer.build import make_method
 from trainer.engine import Sampler
 from trainer.engine.own import OwnEngine
+from trainer.errors import RecipeError
 from trainer.learn.batch import Row, collate, make_rows
 from trainer.learn.update import Update, token_logprobs
 from trainer.methods import Experience, critic, replay
@@ -29,7 +30,6 @@ from trainer.methods.implicit import WithPRM
 from trainer.methods.turnrd import hidden_states
 from trainer.model.lora import FULL, LoRA
 from trainer.model.policy import Policy
-from trainer.recipes import RecipeError
 from trainer.run.checks import RunError
 from trainer.train import train
 

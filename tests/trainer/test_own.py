@@ -19,7 +19,7 @@ from trainer.engine.own import OwnEngine
 from trainer.engine.sampling import Decoding
 from trainer.learn.sft import demonstrate, require_expert
 from trainer.play import records as episodes
-from trainer.play.actor import Task
+from trainer.play.rollout import Task
 from trainer.run import evaluate, metrics
 from trainer.train import train
 

@@ -13,11 +13,9 @@ from trainer import recipe
 from trainer.build import load_pool, make_rollouts, make_sampler
 from trainer.engine import EngineError
 from trainer.engine.factory import make_engine
+from trainer.errors import RecipeError
 from trainer.model.policy import Policy
-from trainer.play.actor import Task
-from trainer.play.failures import FailedError
-from trainer.play.rollout import draw_tasks
-from trainer.recipes import RecipeError
+from trainer.play.rollout import Task, draw_tasks
 from trainer.scale import parallel
 from trainer.scale.pool import divided
 from trainer.train import train
@@ -190,7 +188,7 @@ class TestRay:
         (where / "fail").touch()
         with pytest.raises(ValueError, match=r"^odd$"):
             setting(0)
-        with pytest.raises(FailedError, match=r"^task 'odd/\d' .*: ValueError: odd \(.*odd\.py:23"):
+        with pytest.raises(RuntimeError, match=r"ValueError: odd \(.*odd\.py:23"):
             setting(2)
 
     @pytest.mark.usefixtures("where")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from agent_envs.cli.console import make_printable
 from agent_envs_lab.compare import side, table
 from trainer.run import report
-from trainer.run.printable import printable
 
 from .conftest import quiet
 from .run_folders import evaluation, run_folder
@@ -30,7 +30,7 @@ TAME = "live\ufffdevil\ufffd[2Jbell\ufffdend"
     ],
 )  # fmt: skip
 def test_what_acts_is_replaced(text, shown):
-    assert printable(text) == shown
+    assert make_printable(text) == shown
 
 
 def test_a_report_has_no_control_characters(tmp_path):

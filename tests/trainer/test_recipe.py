@@ -17,9 +17,9 @@ from agent_envs.experts import experts_of
 from agent_envs.imports import has_option
 from trainer import recipe, recipes
 from trainer.build import make_method
+from trainer.errors import RecipeError
 from trainer.play import environments
 from trainer.play.environments import make_env
-from trainer.recipes import RecipeError
 
 
 def written(tmp_path, text):

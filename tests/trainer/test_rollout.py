@@ -13,12 +13,11 @@ import gymnasium as gym
 import pytest
 
 from agent_envs import Template
+from trainer.errors import RecipeError
 from trainer.learn.sft import demonstrate, require_expert
-from trainer.play.actor import Task
 from trainer.play.environments import Env, PromptOptions
 from trainer.play.episode import INSTRUCTION
-from trainer.play.rollout import Rollouts, draw_tasks
-from trainer.recipes import RecipeError
+from trainer.play.rollout import Rollouts, Task, draw_tasks
 
 from .conftest import Letters, Script
 

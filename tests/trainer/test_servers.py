@@ -12,9 +12,9 @@ from trainer.engine import EngineError, StaleWeights
 from trainer.engine.factory import make_engine
 from trainer.engine.options import EngineOptions
 from trainer.engine.sampling import Decoding
+from trainer.errors import RecipeError
 from trainer.model.lora import LoRA
 from trainer.model.policy import Policy
-from trainer.recipes import RecipeError
 
 from .conftest import tiny_eyes, tiny_model, tiny_tokenizer
 from .vllms import Standin, free_port

@@ -15,14 +15,11 @@ import torch
 
 from trainer import cli
 from trainer.engine import EngineError
-from trainer.play import failures
-from trainer.play.actor import Task
+from trainer.errors import OutOfMemory, find_shortage, is_of_memory
 from trainer.play.environments import Env, PromptOptions
-from trainer.play.failures import divided
-from trainer.play.rollout import Rollouts
+from trainer.play.failures import Failure, split_attempts
+from trainer.play.rollout import Rollouts, Task
 from trainer.run.checkpoint import CheckpointError, Checkpoints
-from trainer.run.memory import OutOfMemory
-from trainer.run.shortage import of_memory, shortage
 from trainer.scale import pool
 from trainer.scale.workers import Workers
 
@@ -45,8 +42,8 @@ MEMORIES = [
 
 @pytest.mark.parametrize("error", MEMORIES, ids=repr)
 def test_a_lack_of_memory(error):
-    assert of_memory(error)
-    assert "memory ran out" in shortage(error)
+    assert is_of_memory(error)
+    assert "memory ran out" in find_shortage(error)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +58,7 @@ def test_a_lack_of_memory(error):
     ids=repr,
 )
 def test_no_lack(error):
-    assert shortage(error) == ""
+    assert find_shortage(error) == ""
 
 
 def refused(*given, **more):
@@ -83,15 +80,15 @@ def test_no_process_can_be_started(method, processless):
     for call in calls:
         with pytest.raises(BlockingIOError) as raised:
             call()
-        assert "no further process can be started" in shortage(raised.value)
-        assert "lower env.processes" in shortage(raised.value)
+        assert "no further process can be started" in find_shortage(raised.value)
+        assert "lower env.processes" in find_shortage(raised.value)
 
 
 def test_workers_that_cannot_be_started_end_the_run_at_once(processless):
     workers = Workers(Env("Sokoban-v0", processes=2), PromptOptions(), "train", ())
     with pytest.raises(BlockingIOError) as raised:
         workers.make(0, 4)
-    assert "no further process" in shortage(raised.value)
+    assert "no further process" in find_shortage(raised.value)
 
 
 def test_no_thread_can_be_started(corridor, monkeypatch):
@@ -103,17 +100,17 @@ def test_no_thread_can_be_started(corridor, monkeypatch):
     monkeypatch.setattr(threading.Thread, "start", start)
     player = Rollouts(Env("Corridor-v0"), PromptOptions(), "train")
     script = Script(lambda text, row: "<think></think><action>east</action>")
-    _, (failure,) = divided(player.attempt([Task("corridor/2", 0, 1)], script, seed=0))
+    _, (failure,) = split_attempts(player.attempt([Task("corridor/2", 0, 1)], script, seed=0))
     assert "no further thread can be started" in failure.error
     assert "lower run.threads, sampling.rows" in failure.error
 
 
 def test_an_environment_without_memory_says_so_and_torch_ends_the_run():
     with pytest.raises(torch.OutOfMemoryError):
-        failures.failed(ALLOCATORS[0], task=("t", 0, 1))
-    assert "memory ran out" in failures.failed(MemoryError(), task=("t", 0, 1)).error
+        Failure.of(ALLOCATORS[0], task=("t", 0, 1))
+    assert "memory ran out" in Failure.of(MemoryError(), task=("t", 0, 1)).error
     full = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-    assert "raise the limit (`ulimit -n`)" in failures.failed(full, task=("t", 0, 1)).error
+    assert "raise the limit (`ulimit -n`)" in Failure.of(full, task=("t", 0, 1)).error
 
 
 @pytest.mark.parametrize(

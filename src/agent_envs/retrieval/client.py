@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from agent_envs.assets import require
 from agent_envs.panels import one_of
-from agent_envs.retrieval.passages import Passage, check_search, passage_of
+from agent_envs.retrieval.passages import Passage, check_search, parse_passage
 from agent_envs.web import (
     BadAnswerError,
     NoAnswerError,
@@ -177,7 +177,7 @@ def read_passage(item: Any) -> Passage:
     document, score = fields.get("document", item), fields.get("score", 0.0)
     if isinstance(score, bool) or not isinstance(score, (int, float)):
         raise TypeError(f"a score must be a number, got {score!r:.60}")
-    return passage_of(document)._replace(score=float(score))
+    return parse_passage(document)._replace(score=float(score))
 
 
 def _read_lists(answer: Any, queries: int) -> list[list[Any]]:

@@ -53,11 +53,11 @@ class Encoder:
         self.name, self.prefixes = str(model), prefixes
         self._model = transformers.SentenceTransformer(self.name, device="cpu")
 
-    def queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """[N, D] unit vectors of queries."""
         return self._encode([self.prefixes[0] + text for text in texts])
 
-    def passages(self, passages: Sequence[Passage]) -> NDArray[np.float32]:
+    def encode_passages(self, passages: Sequence[Passage]) -> NDArray[np.float32]:
         """[N, D] unit vectors of passages, each as its title, a line break and its text."""
         return self._encode([f"{self.prefixes[1]}{p.document}" for p in passages])
 
@@ -103,7 +103,7 @@ class Dense:
         one_of("index", index, tuple(INDEXES))
         if vectors is None:
             chunks = range(0, len(passages), _CHUNK)
-            parts = [encoder.passages(passages[at : at + _CHUNK]) for at in chunks]
+            parts = [encoder.encode_passages(passages[at : at + _CHUNK]) for at in chunks]
             vectors = np.concatenate(parts)
         self.index = build_index(index, vectors)
 
@@ -145,9 +145,9 @@ class Dense:
             ValueError: `k` below 1.
         """
         check_search(queries, k)
-        return self.nearest(self.encoder.queries(queries), k) if queries else []
+        return self.search_vectors(self.encoder.encode_queries(queries), k) if queries else []
 
-    def nearest(self, vectors: NDArray[np.float32], k: int) -> list[list[Passage]]:
+    def search_vectors(self, vectors: NDArray[np.float32], k: int) -> list[list[Passage]]:
         """The `k` passages nearest to each of [N, D] vectors."""
         faiss = require("faiss", "dense")
         with _use_one_thread(faiss.omp_get_max_threads, faiss.omp_set_num_threads):

@@ -68,7 +68,7 @@ def default_model() -> str:
     return os.environ.get(MODEL, "")
 
 
-def encoder_of(model: str) -> Encoder:
+def open_encoder(model: str) -> Encoder:
     """The encoder with that path or name, with E5's prefixes if its name contains "e5".
 
     Raises:
@@ -248,7 +248,7 @@ def _share_retriever(name: str, corpus: Corpus, model: str, index: str) -> Share
     if name == "bm25":
         retriever = BM25(corpus)
     else:
-        encoder, folder = encoder_of(model), Path(index)
+        encoder, folder = open_encoder(model), Path(index)
         load = folder.is_dir()
         retriever = Dense.load(folder, corpus, encoder) if load else Dense(corpus, encoder, index)
         if name == "hybrid":

@@ -131,7 +131,7 @@ class Corpus(Sequence[Passage]):
             return [self[i] for i in range(*at.indices(len(self)))]
         line = self._data[self._starts[at] : self._stops[at]]
         try:
-            return passage_of(json.loads(line))
+            return parse_passage(json.loads(line))
         except (ValueError, TypeError, RecursionError) as error:
             number = at if at >= 0 else at + len(self)
             raise BadAsset(f"{self.path}, passage {number + 1}: {error}") from error
@@ -149,7 +149,7 @@ def open_corpus(path: Path) -> Corpus:
     return Corpus(path)
 
 
-def passage_of(record: Any) -> Passage:
+def parse_passage(record: Any) -> Passage:
     """The passage of a record in a corpus or in a server's answer, or of a plain text.
 
     A passage without an id gets a digest of its title and text as its id.

@@ -247,7 +247,7 @@ class SearchQA(AgentEnv):
             answered = in_any(self.question.answers, (passage.document for passage in found))
         else:
             answered = self.facts.has_answer(found, self.accepted)
-        self.facts = self.facts.after(found, answered=answered)
+        self.facts = self.facts.add_search(found, answered=answered)
         return found
 
     def _render_passages(self, passages: list[Passage]) -> str:
@@ -272,23 +272,13 @@ class SearchQA(AgentEnv):
         elif invalid and self.strict and self.protocol == "verl_agent":
             self._block = ""
         ended = answer is not None or (bool(tag or invalid) and self.turn + 1 >= self.max_turns)
-        if answer is None:
-            right = False
-        elif self.strict:
-            right = self._score_strictly("em") == 1
-        else:
-            right = self.accepted.is_right(answer)
-        facts, searched = self.facts, found is not None
-        shares = {  # in strict mode for any search, else for its results
-            "tool_execution": searched and (self.strict or facts.gained),
-            "result_has_answer": searched and facts.first_answered,
-        }
+        right, facts = self._is_right(answer), self.facts
         return Turn(
             observation,
             valid=not invalid,
             invalid_reason=invalid,
             progress=1.0 if right else facts.progress,
-            anchor=facts.anchor(*self._list_others()) if self.by == "facts" else self._block,
+            anchor=facts.make_anchor(*self._list_others()) if self.by == "facts" else self._block,
             reward=self._score(answer, right=right) if ended else 0.0,
             success=right,
             failure=answer is not None and not right,
@@ -303,9 +293,24 @@ class SearchQA(AgentEnv):
                 ],
                 "gold_hits": [gold for gold in self.question.gold if gold in facts.seen],
                 "searches_left": self.searches_left,
-                "turn_reward": {name: WEIGHTS[name] * share for name, share in shares.items()},
+                "turn_reward": self._compute_turn_reward(searched=found is not None),
             },
         )
+
+    def _is_right(self, answer: str | None) -> bool:
+        if answer is None:
+            return False
+        if self.strict:
+            return self._score_strictly("em") == 1
+        return self.accepted.is_right(answer)
+
+    def _compute_turn_reward(self, *, searched: bool) -> dict[str, float]:
+        """MT-GRPO's rewards of a turn: for any search in strict mode, else for its results."""
+        shares = {
+            "tool_execution": searched and (self.strict or self.facts.gained),
+            "result_has_answer": searched and self.facts.first_answered,
+        }
+        return {name: WEIGHTS[name] * share for name, share in shares.items()}
 
     def _list_others(self) -> tuple[object, ...]:
         """The state besides the passages seen: the search budget, and what the rewards read.
@@ -391,7 +396,7 @@ class Facts(NamedTuple):
             return self.seen.union(passage.id for passage in able).issuperset(self.gold)
         return accepted.is_shown_in(passage.document for passage in able)
 
-    def after(self, found: Sequence[Passage], *, answered: bool) -> Facts:
+    def add_search(self, found: Sequence[Passage], *, answered: bool) -> Facts:
         """After a search."""
         seen = self.seen.union(passage.id for passage in found)
         first = answered and not self.answered
@@ -415,7 +420,7 @@ class Facts(NamedTuple):
             return len(self.seen.intersection(self.gold)) / len(set(self.gold))
         return float(self.answered)
 
-    def anchor(self, *others: object) -> str:
+    def make_anchor(self, *others: object) -> str:
         """Digest of the question, the passages seen, whether one has the answer, and `others`."""
         facts = repr((self.question, sorted(self.seen), self.answered, others))
         return blake2b(facts.encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()

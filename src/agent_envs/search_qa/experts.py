@@ -84,7 +84,7 @@ class Oracle:
             calls = [("wiki_search", "query", query)]
         elif page := next((p.id for p in env.pages.search(query) if p.title == query), ""):
             calls += [("view_sections", "page_id", page)]
-            calls += [("read_section", "section_id", s.id) for s in env.pages.sections(page)]
+            calls += [("read_section", "section_id", s.id) for s in env.pages.list_sections(page)]
         written = [
             json.dumps({"name": name, "args": {parameter: value}}, ensure_ascii=False)
             for name, parameter, value in calls

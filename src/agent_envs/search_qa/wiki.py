@@ -254,13 +254,13 @@ class WikiSearch(AgentEnv):
         return json.dumps(pages, ensure_ascii=False)
 
     def _view_sections(self, page_id: str) -> str:
-        sections = self.pages.sections(page_id)
+        sections = self.pages.list_sections(page_id)
         listed = [{"section_id": section.id, "section_name": section.name} for section in sections]
         return json.dumps(listed, ensure_ascii=False)
 
     def _read_section(self, section_id: str) -> str:
         page_id = section_id.partition(":")[0]
-        for section in self.pages.sections(page_id):
+        for section in self.pages.list_sections(page_id):
             if section.id == section_id:
                 self._note(self.pages.find_passages(self.pages.titles[page_id]))
                 return section.text
@@ -272,7 +272,7 @@ class WikiSearch(AgentEnv):
             answered = in_any(self.question.answers, (passage.document for passage in passages))
         else:
             answered = self.facts.has_answer(passages, self.accepted)
-        self.facts = self.facts.after(passages, answered=answered)
+        self.facts = self.facts.add_search(passages, answered=answered)
 
     def _make_turn(
         self,
@@ -310,7 +310,7 @@ class WikiSearch(AgentEnv):
             valid=not invalid,
             invalid_reason=invalid,
             progress=1.0 if right else self.facts.progress,
-            anchor=self.facts.anchor(*self._list_others()),
+            anchor=self.facts.make_anchor(*self._list_others()),
             reward=self._score(answer, six, right=right) if ended else 0.0,
             success=right,
             failure=over and not right,
@@ -410,7 +410,7 @@ class Pages:
         """The passages of the page with that title; [] if there is none."""
         return [self.corpus[place] for place in self._places.get(title, ())]
 
-    def sections(self, page: str) -> list[Section]:
+    def list_sections(self, page: str) -> list[Section]:
         """A page's sections, one for each line that begins with #, or the whole.
 
         Text before the first heading is the section "Introduction". If sections have the same

@@ -22,7 +22,7 @@ from agent_envs.assets import BadAsset, MissingAsset
 from agent_envs.contract import encodable
 from agent_envs.panels import one_of
 from agent_envs.retrieval.dense import Dense
-from agent_envs.retrieval.factory import default_model, encoder_of
+from agent_envs.retrieval.factory import default_model, open_encoder
 from agent_envs.retrieval.passages import Passage
 from agent_envs.webshop.generate import SEED, generate_products
 from agent_envs.webshop.search import KEPT, MOST, Index
@@ -195,7 +195,7 @@ def _open_dense(folder: Path | None, model: str) -> Catalogue:
     """The catalogue of a folder with its own dense search."""
     catalogue = copy.copy(_open_folder(folder))
     passages = [Passage(str(i), "", p.document) for i, p in enumerate(catalogue.products)]
-    dense, catalogue.model = Dense(passages, encoder_of(model)), model
+    dense, catalogue.model = Dense(passages, open_encoder(model)), model
     catalogue.search = lru_cache(maxsize=KEPT)(
         lambda query: tuple(int(found.id) for found in dense.search([query], MOST)[0])
     )

@@ -36,6 +36,7 @@ from agent_envs.testing.episodes import (
     Record,
     Start,
     Violation,
+    has_exception,
     limit_of,
     list_inputs,
     panel_of,
@@ -43,7 +44,6 @@ from agent_envs.testing.episodes import (
     wander,
     write_input,
 )
-from agent_envs.testing.rules import has_exception
 from agent_envs_lab.audits import comparisons
 from agent_envs_lab.audits.anchors import audit_anchors
 from agent_envs_lab.audits.episodes import COPIED, Extra, Other, draw_starts

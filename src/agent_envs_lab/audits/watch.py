@@ -8,8 +8,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.contract import INFO_KEYS
-from agent_envs.testing.episodes import Violation, find_difference, panel_of, play_steps, quote
-from agent_envs.testing.rules import RULES, Seen, Watch
+from agent_envs.testing.episodes import (
+    RULES,
+    Seen,
+    Violation,
+    Watch,
+    find_difference,
+    panel_of,
+    play_steps,
+    quote,
+)
 from agent_envs_lab.audits.episodes import Chance
 
 if TYPE_CHECKING:

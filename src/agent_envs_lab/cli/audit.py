@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from trainer.assignment import assignment, check_not_own, made
+from agent_envs.cli.options import check_not_own, make_env, parse_assignment
 
 
 def audit(
@@ -42,9 +42,9 @@ def audit(
     from agent_envs.testing import say_words
     from agent_envs_lab.audits import audit as audit_env
 
-    given = dict(map(assignment, options or ()))
+    given = dict(map(parse_assignment, options or ()))
     check_not_own(given, "tasks", "episodes", "players", "word", "seed", "json")
-    world = made(env, given, disable_env_checker=True)
+    world = make_env(env, given, disable_env_checker=True)
     actions = say_words(words) if words else None
     found = audit_env(
         world, actions=actions, tasks=tasks, episodes=episodes, players=players, seed=seed

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from trainer.cli.console import console
+from agent_envs.cli.console import make_console
 from trainer.cli.extras import require_extra
 
 
@@ -26,4 +26,6 @@ def compare(
     require_extra("report", "compare")
     from agent_envs_lab.compare import side, table
 
-    console().print(table(side(first, step), side(second, step)), highlight=False, markup=False)
+    make_console().print(
+        table(side(first, step), side(second, step)), highlight=False, markup=False
+    )

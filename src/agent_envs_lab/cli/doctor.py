@@ -4,8 +4,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from agent_envs.cli.console import make_console
 from trainer.cli.chosen import RecipeWords, chosen
-from trainer.cli.console import console
 from trainer.cli.extras import require_extra
 
 _COLOURS = {"ok": "green", "warning": "yellow", "error": "red"}
@@ -17,7 +17,7 @@ def doctor(recipe: RecipeWords) -> None:
     given = chosen(recipe)
     from agent_envs_lab.doctor import examine
 
-    printed, failed = console(), False
+    printed, failed = make_console(), False
     for state, what, said in examine(given.load()):
         line = Table.grid(padding=(0, 1))
         line.add_column(width=7, style=_COLOURS[state])

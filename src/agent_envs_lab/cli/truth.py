@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
+from agent_envs.cli.console import make_console
 from trainer.cli.chosen import RecipeWords, chosen, is_run
-from trainer.cli.console import console
 from trainer.cli.extras import require_extra
 
 Measured = Annotated[
@@ -75,7 +75,7 @@ def truth(
     run = _run(policy, given.run)
     folder = out or (run / "truth" if run else Path("runs/truth") / made.name)
     check_out(folder, folder=True)
-    page = console()
+    page = make_console()
     try:
         result = measure(made, folder, plan, source=source, jobs=jobs, console=page)
     except KeyboardInterrupt:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from agent_envs.panels import nearest
 from trainer import recipe as recipes
 from trainer import recipes as shipped
+from trainer.errors import RecipeError
 from trainer.run import metrics
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def _one(method: str, seed: int, out: Path, arguments: Sequence[str]) -> str:
 def _write_recipe(name: str, method: str, out: Path, options: Sequence[str]) -> None:
     known = shipped.study(name)
     if method not in known:
-        raise shipped.RecipeError(
+        raise RecipeError(
             f"study {name} has no method {method!r}{nearest(method, known)}; {', '.join(known)}"
         )
     recipes.load(known[method], options)

@@ -26,9 +26,8 @@ if TYPE_CHECKING:
 
     from credit.stats import Array
     from trainer.model.policy import Policy
-    from trainer.play.actor import Task
     from trainer.play.records import Episode
-    from trainer.play.rollout import Rollouts, Start
+    from trainer.play.rollout import Rollouts, Start, Task
     from trainer.recipe import Recipe
 
 ROWS = 128
@@ -153,7 +152,7 @@ class Player:
                 places += [(at, half, node) for node in nodes]
                 starts += begun
         found: list[list[tuple[int, int, float, int]]] = [[] for _ in asked]
-        turn = [len(start.actor.episode.steps) for start in starts]
+        turn = [len(start.episode.steps) for start in starts]
         order = sorted(range(len(starts)), key=turn.__getitem__)
         if starts:
             alike = [starts[i] for i in order]  # conversations of a wave are similar in length

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,10 +17,9 @@ from agent_envs_lab.truth.tree import (
     result,
 )
 from trainer.engine import UNBEGUN, Reply
+from trainer.errors import RecipeError
 from trainer.play.failures import Failure
-from trainer.play.raised import guarded
 from trainer.play.rollout import Start
-from trainer.recipes import RecipeError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,9 +29,8 @@ if TYPE_CHECKING:
     from agent_envs_lab.truth.tree import Tree
     from trainer.engine import Sampler
     from trainer.model.policy import Policy
-    from trainer.play.actor import Actor, Task
     from trainer.play.records import Episode, Step
-    from trainer.play.rollout import Rollouts
+    from trainer.play.rollout import Rollouts, Task, TokenEpisode
     from trainer.recipe import Recipe
 
 
@@ -51,7 +48,7 @@ def states(
     task: Task,
     tree: Tree,
     counts: Sequence[int] | None = None,
-) -> list[Actor]:
+) -> list[TokenEpisode]:
     """A running episode in each state of a tree; each is a copy of the one before it, taken on.
 
     None of them is in the pool of `rollouts`, which can be used while they are kept.
@@ -77,8 +74,7 @@ def states(
         step = tree.step(node)
         reply = Reply(step.reply_ids, step.logprobs, step.entropies, step.reply, step.allowed)
         before = _noise(actor.env)
-        result_of_step = guarded(partial(actor.env.step, step.reply))
-        actor.take(replace(reply, version=step.version), {}, result_of_step)
+        actor.take_reply(replace(reply, version=step.version), {}, actor.env.step(step.reply))
         if not tree.plain:
             recorded, turn = tree.episodes[node.episode], node.turn - 1
             _check(recorded, turn, actor)
@@ -95,7 +91,7 @@ def states(
 def draw(
     rollouts: Rollouts,
     sampler: Sampler,
-    actors: Sequence[Actor],
+    actors: Sequence[TokenEpisode],
     tree: Tree,
     counts: Sequence[int],
     *,
@@ -125,7 +121,7 @@ def draw(
 
 
 def leaving(
-    actors: Sequence[Actor], tree: Tree, counts: Sequence[int], rng: np.random.Generator
+    actors: Sequence[TokenEpisode], tree: Tree, counts: Sequence[int], rng: np.random.Generator
 ) -> tuple[list[int], list[Start]]:
     """The node and the start of each rollout, so many from each node; see `draw`."""
     starts, nodes = [], []
@@ -147,19 +143,24 @@ def _noise(env: gym.Env[str, str]) -> Any:
     return None if rng is None else rng.bit_generator.state
 
 
-def _now(actor: Actor, turn: Step) -> Step:
+def _now(actor: TokenEpisode, turn: Step) -> Step:
     """A turn with what the policy is told now in place of what it was told then."""
-    told = actor.before(constrained=turn.allowed is not None)
-    return replace(turn, **told._asdict(), prompt_ids=actor.prompt)
+    constrained = turn.allowed is not None
+    return replace(
+        turn,
+        observation=actor.observation,
+        images=actor.images,
+        admissible=list(actor.info["admissible_actions"]) if constrained else None,
+        prompt_ids=actor.prompt,
+    )
 
 
-def _check(recorded: Episode, turn: int, actor: Actor) -> None:
+def _check(recorded: Episode, turn: int, actor: TokenEpisode) -> None:
     """Check that a copy did what the rollout did."""
-    played, episode = actor.played, actor.episode
-    if turn + 1 == len(recorded.steps) and recorded.truncated and not played.done:
+    if turn + 1 == len(recorded.steps) and recorded.truncated and not actor.done:
         actor.stop()  # its tokens were used up
-    then = None if played.done else _now(actor, episode.steps[turn])
-    now = described(episode.steps[turn], then, episode.outcome)
+    then = None if actor.done else _now(actor, actor.steps[turn])
+    now = described(actor.steps[turn], then, actor.outcome)
     if found := difference(result(recorded, turn), now):
         raise NotReproducible(
             f"task {recorded.task_id!r}: a copy of the environment gave another result for turn "

@@ -19,17 +19,16 @@ from agent_envs_lab.truth.draws import Group, Round
 from agent_envs_lab.truth.states import check_continued, draw, states
 from agent_envs_lab.truth.tree import NotReproducible, Tree
 from credit.validation import check_positive
+from trainer.errors import RecipeError
 from trainer.learn.batch import credited
 from trainer.methods.method import Credited, Method
-from trainer.play.actor import Task
-from trainer.play.failures import CAUGHT, failed
-from trainer.recipes import RecipeError
+from trainer.play.failures import Failure
+from trainer.play.rollout import Task
 from trainer.scale import parallel
 
 if TYPE_CHECKING:
     from credit.stats import Array
     from trainer.methods.method import Experience
-    from trainer.play.failures import Failure
     from trainer.play.records import Episode
     from trainer.recipe import Recipe
 
@@ -100,9 +99,9 @@ class Vine(Method):
             actors = states(rollouts, sampler.policy, task, tree)
         except NotReproducible:
             raise
-        except CAUGHT as error:
+        except Exception as error:  # noqa: BLE001 - the group is lost, or Failure.of raises
             rollouts.discard(rollouts.envs(1)[0])
-            return outcomes, 0, [failed(error, task=(task.task_id, task.group, task.seed))]
+            return outcomes, 0, [Failure.of(error, task=(task.task_id, task.group, task.seed))]
         counts = draws.drawn(expected, rng)
         seed = int(rng.integers(2**31))
         made, lost = draw(rollouts, sampler, actors, tree, counts, seed=seed)

@@ -37,9 +37,9 @@ def main() -> None:
         sys.exit(f"agent-envs: {error}")
     except Exception as error:
         from agent_envs.imports import message_of
-        from trainer.run.shortage import shortage
+        from trainer.errors import find_shortage
 
-        lacked = shortage(error)
+        lacked = find_shortage(error)
         if os.environ.get(TRACEBACK) or not (lacked or _of_the_user(error)):
             raise
         said = message_of(error) or type(error).__name__
@@ -68,6 +68,5 @@ def _of_the_user(error: Exception) -> bool:
     from gymnasium.error import Error as GymError
 
     from agent_envs.web import ServerError
-    from trainer.play.raised import RaisedError
 
-    return isinstance(error, (GymError, ServerError, RaisedError))
+    return isinstance(error, (GymError, ServerError))

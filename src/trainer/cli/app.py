@@ -8,9 +8,6 @@ from typing import Annotated
 
 import typer
 
-from trainer.cli import retrieval
-from trainer.cli.assets import assets
-from trainer.cli.play import play
 from trainer.cli.recipes import recipes
 from trainer.cli.train import evaluate, report, study, train
 
@@ -25,9 +22,6 @@ app.command("eval")(evaluate)
 app.command()(study)
 app.command()(report)
 app.command()(recipes)
-app.command()(play)
-app.command()(assets)
-app.add_typer(retrieval.app, name="retrieval")
 
 
 COMMANDS = "agent_envs.commands"

@@ -57,7 +57,8 @@ def chosen(words: Sequence[str]) -> Chosen:
         RecipeError: A word is unknown, the words are no whole recipe, or there are others beside a
             run folder.
     """
-    from trainer.recipes import RecipeError, compose
+    from trainer.errors import RecipeError
+    from trainer.recipes import compose
 
     options = [word for word in words if "=" in word and not os.path.exists(word)]
     names = [word for word in words if word not in options]

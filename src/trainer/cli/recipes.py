@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from trainer.cli.console import console
+from agent_envs.cli.console import make_console
 from trainer.cli.extras import MissingExtraError, require_extra
 
 
@@ -22,7 +22,7 @@ def recipes(
     """List environments, methods, models and studies, or the settings of a recipe."""
     from trainer import recipes as shipped
 
-    page = console()
+    page = make_console()
     if recipe:
         composed = shipped.compose(recipe)
         if any(os.path.isfile(word) for word in recipe):

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from agent_envs.cli.console import make_console
 from trainer.cli.chosen import RecipeWords, chosen, is_run
-from trainer.cli.console import console
 from trainer.cli.extras import require_extra
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def train(
     made = given.load()
     folder = out or given.run or Path("runs") / made.name
     check_out(folder, folder=True)
-    page = console()
+    page = make_console()
     try:
         run(made, folder, resume=resume, console=page, track=trackers)
     except KeyboardInterrupt as error:
@@ -146,7 +146,7 @@ def evaluate(
         check_out(out, folder=False)
     other = None if against is None else evaluation.load(against)
     result = evaluate_model(*_evaluated(run_or_model, recipe or DEFAULT, given))
-    page = console()
+    page = make_console()
     if out is not None:  # first, so that nothing is lost where the panels differ
         result.save(out)
         page.print(f"saved in {out}")
@@ -171,7 +171,7 @@ def _evaluating(
 ) -> Sequence[str]:
     """The options, if an evaluation reads all of them and the recipe."""
     from trainer import recipe as recipes
-    from trainer.recipes import RecipeError
+    from trainer.errors import RecipeError
 
     run = is_run(folder)
     if run and recipe is not None:
@@ -204,7 +204,7 @@ def _attribution(run_or_model: str, recipe: str, options: Sequence[str]) -> None
         }
     else:
         raise CheckpointError(f"{run} has no checkpoint yet; train on with --resume")
-    console().print(table(found))
+    make_console().print(table(found))
 
 
 def study(
@@ -246,7 +246,7 @@ def study(
     runs.run(name, labels, seeds, out, options or (), jobs=jobs, curve=curve, track=trackers)
     found = results.collect(labels, seeds, out, level=level)
     save(found, out, level=level, seeds=seeds, curve=curve)
-    page = console()
+    page = make_console()
     page.print(tables.table(found, level=level))
     page.print(f"figure  {out / 'study.svg'}", highlight=False)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trainer.engine.own import OwnEngine
-from trainer.recipes import RecipeError
+from trainer.errors import RecipeError
 from trainer.scale import parallel
 
 if TYPE_CHECKING:

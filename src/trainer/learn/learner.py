@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, Ty
 import torch
 from pydantic.dataclasses import dataclass
 
+from trainer.errors import RecipeError
 from trainer.learn.batch import Batch, Row, collate, passes
 from trainer.options import STRICT, AboveZero, Count, NonNegative, Positive
-from trainer.recipes import RecipeError
 from trainer.scale import parallel, sharding
 
 if TYPE_CHECKING:

@@ -11,25 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic.dataclasses import dataclass
 
-from agent_envs.experts import expert as expert_of
+from agent_envs.experts import expert as make_expert
 from agent_envs.experts import expert_class
 from agent_envs.imports import describe_error
-from agent_envs.vector import waits
+from agent_envs.vector import call_concurrently, waits
 from trainer.engine.sampling import FORM
+from trainer.errors import RecipeError
 from trainer.options import STRICT, Count, NonNegative, Positive
-from trainer.play import failures
-from trainer.play.actor import expanded
-from trainer.play.environments import form_of
-from trainer.play.episode import opening, shown
-from trainer.play.failures import CAUGHT, Failure, check_reported
-from trainer.play.raised import guarded
+from trainer.play.environments import reply_form
+from trainer.play.episode import TextEpisode
+from trainer.play.failures import Failure, require_episodes
 from trainer.play.records import CONTEXTS, Episode, Step
-from trainer.play.rollout import reset, together
-from trainer.recipes import RecipeError
-from trainer.scale.workers import applied
+from trainer.play.rollout import expand_images
+from trainer.scale.workers import apply_to
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import gymnasium as gym
     from torch import Tensor
@@ -39,8 +36,7 @@ if TYPE_CHECKING:
     from trainer.model.chat import Chat
     from trainer.model.policy import Policy
     from trainer.model.vision import Picture
-    from trainer.play.actor import Task
-    from trainer.play.rollout import Rollouts
+    from trainer.play.rollout import Rollouts, Task
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -69,43 +65,28 @@ def require_expert(rollouts: Rollouts, name: str) -> None:
     Raises:
         RecipeError: It has none; the message lists those it has.
     """
-    (env,) = rollouts.envs(1)
-    applied(env, _check_expert, name, rollouts.partner is None)
+    apply_to(rollouts.envs(1)[0], _check_expert, name)
 
 
-def _check_expert(env: gym.Env[str, str], name: str, alone: bool) -> None:
-    """Check an expert's name, and make one of a user's own if that asks nobody."""
+def _check_expert(env: gym.Env[str, str], name: str) -> None:
     try:
         expert_class(env, name)
     except (TypeError, ValueError) as error:
         raise RecipeError(f"sft.expert: {error}; sft.steps=0 needs no expert") from error
-    if ":" in name and alone and not waits(env):
-        env.reset(seed=0, options={"task": 0})
-        _told(name, partial(expert_of, env, name))
-
-
-def _told(name: str, call: Callable[[], Any]) -> Any:
-    """The result of a call of an expert; the error of one of a user's own names the option."""
-    try:
-        return guarded(call)
-    except Exception as error:
-        if ":" not in name:
-            raise
-        raise RecipeError(f"sft.expert={name!r}: {describe_error(error)}") from error
 
 
 def demonstrate(
     rollouts: Rollouts, tasks: Sequence[Task], policy: Policy, expert: str = "explorer"
 ) -> list[Episode]:
-    """Episodes of an expert, without those that it did not solve; see `attempt`.
+    """Episodes of an expert, without those that it did not solve; see `attempt_demonstrations`.
 
     Raises:
         Exception: An environment failed: its error, after all others have played.
     """
-    return failures.episodes(attempt(rollouts, tasks, policy, expert))
+    return require_episodes(attempt_demonstrations(rollouts, tasks, policy, expert))
 
 
-def attempt(
+def attempt_demonstrations(
     rollouts: Rollouts,
     tasks: Sequence[Task],
     policy: Policy,
@@ -131,23 +112,23 @@ def attempt(
     from trainer.scale import parallel
 
     mine = [tasks[number] for number in parallel.share(len(tasks))]
-    parts = parallel.gathered(partial(_shown, rollouts, mine, expert))
+    parts = parallel.gathered(partial(_play_tasks, rollouts, mine, expert))
     played = [one for part in parts for one in part]
     failed = sum(isinstance(one, Failure) for one in played)
-    shown = [one for one in played if isinstance(one, Failure) or one.info["success"]]
-    if len(shown) == failed < len(tasks):
+    solved = [one for one in played if isinstance(one, Failure) or one.info["success"]]
+    if len(solved) == failed < len(tasks):
         raise ValueError(
             f"the expert {expert!r} solved none of {len(tasks)} tasks in "
             f"{rollouts.env.max_turns} turns; raise env.max_turns or sft.episodes, or use another "
             "sft.expert"
         )
-    form = form_of(rollouts.envs(1)[0]) or FORM
+    form = reply_form(rollouts.envs(1)[0]) or FORM
     return [
-        one if isinstance(one, Failure) else _encoded(one, policy, form, thoughts) for one in shown
+        one if isinstance(one, Failure) else _encode(one, policy, form, thoughts) for one in solved
     ]
 
 
-def _shown(rollouts: Rollouts, tasks: Sequence[Task], expert: str) -> list[_Played | Failure]:
+def _play_tasks(rollouts: Rollouts, tasks: Sequence[Task], expert: str) -> list[_Played | Failure]:
     """The expert's episodes, at the same time if the environments wait for servers."""
     (first,) = rollouts.envs(1)
     envs = rollouts.envs(len(tasks)) if waits(first) else []
@@ -156,73 +137,68 @@ def _shown(rollouts: Rollouts, tasks: Sequence[Task], expert: str) -> list[_Play
         env = envs[number] if envs else rollouts.envs(1)[0]  # a new one after a failure
         task, context = tasks[number], rollouts.prompt.context
         try:
-            played = guarded(partial(applied, env, _play, task, expert, context, task=task.task_id))
-        except CAUGHT as error:  # of its worker process
-            played = failures.failed(error, task=(task.task_id, task.group, task.seed))
+            played = apply_to(env, _play, task, expert, context, task=task.task_id)
+        except Exception as error:  # noqa: BLE001 - of its worker process, or Failure.of raises
+            played = Failure.of(error, task=(task.task_id, task.group, task.seed))
         if isinstance(played, Failure):
             rollouts.discard(env)
         return played
 
-    return together(envs, [partial(play, number) for number in range(len(tasks))])
+    calls = [partial(play, number) for number in range(len(tasks))]
+    return call_concurrently(calls) if envs else [call() for call in calls]
 
 
 @dataclasses.dataclass
 class _Played:
-    """Observations, actions, thoughts and images of an expert's episode, and the last info."""
+    """Messages and actions, thoughts and images of an expert's episode, and the last info."""
 
     context: str
     info: dict[str, Any]
-    turns: list[tuple[str, str]] = dataclasses.field(default_factory=list)
-    thoughts: list[str] = dataclasses.field(default_factory=list)
-    images: list[list[Picture]] = dataclasses.field(default_factory=list)
+    turns: list[tuple[str, str]]
+    thoughts: list[str]
+    images: list[list[Picture]]
 
 
 def _play(env: gym.Env[str, str], task: Task, name: str, context: str) -> _Played | Failure:
-    """Play one task with an expert."""
-    form = form_of(env) or FORM
-    played: _Played | None = None
+    """Play one task with an expert.
 
-    def failed(error: Exception) -> Failure:
-        turns = played.turns if played else []
-        said = [(seen, form.format(thought="", action=action)) for seen, action in turns]
-        where = task.task_id, task.group, task.seed
-        return failures.failed(error, task=where, turn=max(0, len(turns) - 1), transcript=said)
-
+    Raises:
+        RecipeError: The expert failed.
+    """
+    where = task.task_id, task.group, task.seed
+    form = reply_form(env) or FORM
     try:
-        observation, info = reset(env, task)
-        check_reported(observation, info)
-    except CAUGHT as error:
-        return failed(error)
-    expert = _told(name, partial(expert_of, env, name))
-    played = _Played(context, info)
-    done = False
-    while not done:
-        action = _told(name, expert.act)
-        first = context == "history" and not played.turns
-        text, seen = shown(env, observation, info["goal"] if first else "")
-        played.turns.append((opening(env, text) if first else text, action))
-        played.images.append(seen)
-        thought = _told(name, expert.think)
-        if not (isinstance(action, str) and isinstance(thought, str)):
-            raise RecipeError(
-                f"sft.expert={name!r}: act() and think() must return text, got {action!r:.60} and "
-                f"{thought!r:.60}"
-            )
-        played.thoughts.append(thought)
-        reply = form.format(thought="", action=action)
+        start = env.reset(seed=task.seed, options={"task_id": task.task_id})
+        episode = TextEpisode(env, start, context=context)
+    except Exception as error:  # noqa: BLE001 - the episode is lost, or Failure.of raises
+        return Failure.of(error, task=where)
+    turns: list[tuple[str, str]] = []
+    thoughts: list[str] = []
+    expert: Any = None
+    while not episode.done:
         try:
-            step = guarded(partial(env.step, reply))
-            observation, _, terminated, truncated, played.info = step
-            check_reported(observation, played.info)
-        except CAUGHT as error:
-            return failed(error)
-        done = terminated or truncated
-    return played
+            expert = expert or make_expert(env, name)
+            action = expert.act()
+            thoughts.append(expert.think())
+            reply = form.format(thought="", action=action)
+        except Exception as error:
+            raise RecipeError(
+                f"sft.expert={name!r}, task {task.task_id!r}: {describe_error(error)}"
+            ) from error
+        turns.append((episode.message, action))
+        try:
+            episode.step(reply)
+        except Exception as error:  # noqa: BLE001 - as above
+            return Failure.of(
+                error, task=where, steps=episode.steps, now=(episode.observation, reply)
+            )
+    images = [step.images for step in episode.steps]
+    return _Played(context, episode.info, turns, thoughts, images)
 
 
-def _encoded(played: _Played, policy: Policy, form: str, thoughts: bool) -> Episode:
+def _encode(played: _Played, policy: Policy, form: str, thoughts: bool) -> Episode:
     """The episode with its tokens, with the expert's thoughts or with empty ones."""
-    made = demonstration(
+    made = encode_demonstration(
         policy.chat,
         played.turns,
         thoughts=played.thoughts if thoughts else (),
@@ -232,11 +208,11 @@ def _encoded(played: _Played, policy: Policy, form: str, thoughts: bool) -> Epis
         goal=played.info["goal"],
     )
     for step, seen in zip(made.steps, played.images, strict=True):
-        step.images, step.prompt_ids = seen, expanded(policy, step.prompt_ids, seen)
+        step.images, step.prompt_ids = seen, expand_images(policy, step.prompt_ids, seen)
     return made
 
 
-def demonstration(
+def encode_demonstration(
     chat: Chat,
     turns: Sequence[tuple[str, str]],
     *,

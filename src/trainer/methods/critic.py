@@ -20,11 +20,11 @@ from torch import nn
 import credit
 from credit import gae
 from credit.losses import value_loss
+from trainer.errors import RecipeError
 from trainer.learn.batch import annotated, minibatches
 from trainer.learn.learner import Learner
 from trainer.methods.method import Credited, Method, of_turns
 from trainer.options import STRICT, AboveZero, NonNegative, Positive, Share
-from trainer.recipes import RecipeError
 from trainer.scale import sharding
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ import torch
 from credit.losses import segment_sum
 from credit.methods import istar
 from credit.validation import check_positive
+from trainer.errors import RecipeError
 from trainer.learn.batch import credited
 from trainer.learn.update import recomputed, with_reference
 from trainer.methods.method import Credited, Method, pair_accuracy
-from trainer.recipes import RecipeError
 
 if TYPE_CHECKING:
     from torch import Tensor

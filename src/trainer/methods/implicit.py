@@ -21,14 +21,14 @@ import credit
 from credit.losses import k3, segment_sum
 from credit.methods import istar
 from trainer.engine.own import OwnEngine
+from trainer.errors import RecipeError
 from trainer.learn.batch import credited
 from trainer.learn.learner import Learner, NotFiniteError
 from trainer.learn.update import recomputed, token_logprobs
 from trainer.methods.method import Credited, Method, of_turns, pair_accuracy
 from trainer.options import STRICT, AboveZero, Count, NonNegative
-from trainer.play.actor import Task
-from trainer.play.failures import divided
-from trainer.recipes import RecipeError
+from trainer.play.failures import split_attempts
+from trainer.play.rollout import Task
 from trainer.scale import parallel, sharding
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class WithPRM(Method):
         model = self.learner.model
         sampler = replace(experience.sampler, engine=OwnEngine(model), policy=model)
         seed = int(experience.rng.integers(2**31))
-        played, _ = divided(experience.rollouts.attempt(tasks, sampler, seed))
+        played, _ = split_attempts(experience.rollouts.attempt(tasks, sampler, seed))
         if not played:
             return {}
         valid = float(np.mean([step.valid for one in played for step in one.steps]))

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from agent_envs.endpoint import Endpoint, open_endpoint
 from credit import Judge
+from trainer.errors import RecipeError
 from trainer.methods.method import Method
-from trainer.recipes import RecipeError
 
 if TYPE_CHECKING:
     from pathlib import Path

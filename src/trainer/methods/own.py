@@ -10,16 +10,12 @@ import credit
 import credit.validation
 from agent_envs.imports import describe_error, load_object
 from credit.turns import OPTIONAL
+from trainer.errors import RecipeError
 from trainer.methods.method import Method
-from trainer.play.raised import guarded
-from trainer.recipes import RecipeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import numpy as np
-
-    from credit.stats import Array
     from trainer.recipe import Recipe
 
 _CALLED = "(turns, rng) -> advantage of each turn [N]; see credit.Estimator"
@@ -55,7 +51,7 @@ def make_estimator(name: str, options: dict[str, Any]) -> credit.Estimator:
             own = "give your own as module:Name"
             credit.validation.check_known("unknown credit method", [name], credit.names(), own)
             return credit.make(name, **options)
-        made = guarded(partial(_own, load_object(name, option="credit.name"), options))
+        made = _own(load_object(name, option="credit.name"), options)
     except TypeError as error:
         raise RecipeError(f"credit.options of {name}: {error}") from error
     except ValueError as error:
@@ -66,6 +62,12 @@ def make_estimator(name: str, options: dict[str, Any]) -> credit.Estimator:
         ) from error
     if not callable(made):
         raise RecipeError(f"credit.name={name!r} must be, or make, something callable: {_CALLED}")
+    needs = getattr(made, "needs", ())
+    if not isinstance(needs, tuple | list) or not set(needs) <= set(OPTIONAL):
+        raise RecipeError(
+            f"needs of credit.name={name!r} must be a tuple of columns, of "
+            f"{', '.join(map(repr, OPTIONAL))}, got {needs!r:.200}"
+        )
     return cast("credit.Estimator", made)
 
 
@@ -79,48 +81,3 @@ def _own(found: Any, options: dict[str, Any]) -> Any:
         if hasattr(found, name):
             setattr(made, name, getattr(found, name))
     return made
-
-
-class OwnEstimator:
-    """An estimator of a user's own, whose results are checked where they enter the trainer.
-
-    Args:
-        name: Its import string, for messages.
-        call: The estimator itself.
-
-    Raises:
-        RecipeError: It cannot be called with (turns, rng), or its `needs` are no columns.
-    """
-
-    def __init__(self, name: str, call: credit.Estimator) -> None:
-        self.name, self.call = name, call
-        try:
-            signature(call).bind(None, None)
-        except TypeError as error:
-            raise RecipeError(
-                f"credit.name={name!r} cannot be called as {_CALLED}: {error}"
-            ) from error
-        except ValueError:  # written in C, without a signature
-            pass
-        needs = getattr(call, "needs", ())
-        if not isinstance(needs, tuple | list) or not set(needs) <= set(OPTIONAL):
-            raise RecipeError(
-                f"needs of credit.name={name!r} must be a tuple of columns, of "
-                f"{', '.join(map(repr, OPTIONAL))}, got {needs!r:.200}"
-            )
-        self.needs = tuple(needs)
-        self.reads_success = bool(getattr(call, "reads_success", False))
-
-    def __call__(self, turns: credit.Turns, rng: np.random.Generator | None) -> Array:
-        """The advantage of each turn: [N] float64.
-
-        Raises:
-            RecipeError: The estimator failed, or did not return N finite real floats.
-        """
-        try:
-            advantage: Array = guarded(partial(credit.estimate, self.call, turns, rng))
-        except Exception as error:
-            raise RecipeError(
-                f"credit.name={self.name!r} failed: {describe_error(error)}"
-            ) from error
-        return advantage

@@ -7,11 +7,7 @@ environments; rollouts use an active set.
 from __future__ import annotations
 
 import dataclasses
-import re
-from collections.abc import Mapping
 from functools import partial
-from math import isfinite
-from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
 import gymnasium as gym
@@ -28,18 +24,13 @@ from agent_envs.imports import (
 )
 from agent_envs.panels import nearest
 from credit.rewards import InvalidPenalty
+from trainer.errors import RecipeError
 from trainer.options import STRICT, Count, NonNegative, NotAboveZero, Positive
-from trainer.play.raised import guarded
-from trainer.recipes import RecipeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from trainer.play.partner import PolicyPartner
-
-
-class WrapperError(RecipeError):
-    """A reward wrapper raised in an episode; the message names it and the task."""
 
 
 OWN_REWARD = "own_reward"
@@ -124,113 +115,59 @@ def make_env(
     Raises:
         RecipeError: An id, option, wrapper or template does not exist or does not fit.
     """
-    made = _bare(env, split, partner)
+    made = _make_bare(env, split, partner)
     inner = getattr(made, "unwrapped", made)
     if not isinstance(inner, agent_envs.AgentEnv):
         raise RecipeError(
             f"env.id={env.id!r} makes a {type(inner).__name__}; training needs an "
             "agent_envs.AgentEnv, which reports validity, progress, anchor and goal"
         )
-    if not form_of(made):
+    if not reply_form(made):
         made = agent_envs.ParseReply(made)
     made = _OwnReward(made)
     if env.invalid_penalty:
         made = InvalidPenalty(made, env.invalid_penalty)
-    inside = made = _Blame(made) if env.wrappers else made
     for path, options in env.wrappers.items():
-        wrapper = _found(path, "env.wrappers", type)
-        made = _called(f"env.wrappers {path}", wrapper, options, made)
+        wrapper = _load(path, "env.wrappers", type)
+        made = _call(f"env.wrappers {path}", partial(wrapper, made), options)
         if not isinstance(made, gym.Env):
             raise RecipeError(
                 f"env.wrappers {path} makes a {type(made).__name__}; it must be a gymnasium.Wrapper"
             )
-        inside = made = _Blame(made, path, inside)
     if prompt.context == "turn":
-        template = _found(prompt.template, "prompt.template", agent_envs.Template)
+        template = _load(prompt.template, "prompt.template", agent_envs.Template)
         made = agent_envs.Prompt(made, template, history=prompt.history)
     return made
 
 
-def _bare(env: Env, split: str, partner: PolicyPartner | None) -> gym.Env[str, str]:
-    """The environment without wrappers.
-
-    A creator that takes any option (`def make(**options)`) is called without those options of the
-    recipe that turn out to be unknown to what it makes.
-    """
-    creator = _creator(env.id)
-    options = _options(env, creator, partner)
-    common = {"data": env.data, "split": split, "max_turns": env.max_turns}
+def _make_bare(env: Env, split: str, partner: PolicyPartner | None) -> gym.Env[str, str]:
+    """The environment without wrappers."""
+    try:
+        creator = find_creator(env.id, option="env.id")
+    except ValueError as error:
+        raise RecipeError(str(error)) from error
+    given = _check_options(env, creator, partner)
     option = "env.split" if split == env.split else "eval.split"
+    if has_option(creator, "split"):
+        given["split"] = split
+    elif split not in _SPLITS:
+        raise RecipeError(f"{env.id} has no splits, got {option}={split!r}; leave {option} out")
+    if has_option(creator, "data"):
+        given["data"] = env.data
+    elif env.data not in {"auto", "embedded"}:
+        raise RecipeError(f"{env.id} reads no data, got env.data={env.data!r}; leave it at 'auto'")
+    if has_option(creator, "max_turns"):
+        given["max_turns"] = env.max_turns
     registered = env.id.rpartition(":")[2] in gym.registry
     maker = partial(gym.make, env.id, disable_env_checker=True) if registered else creator
     ours = creator.__module__.startswith(f"{agent_envs.__name__}.")
-    lacks = {name for name in common if not has_option(creator, name)}
-    while True:
-        _check_common(env, split, option, lacks)
-        given = options | {name: common[name] for name in common if name not in lacks}
-        try:
-            made: gym.Env[str, str] = _called(f"env.id={env.id!r}", maker, given, ours=ours)
-        except ValueError as error:
-            unknown = _unexpected(error.__cause__)
-            if unknown in common.keys() - lacks and unknown not in list_parameters(creator):
-                lacks.add(unknown)
-                continue
-            if f"split {split!r}" not in str(error):
-                raise
-            raise RecipeError(f"{option}: {error}") from error
-        return made
-
-
-def _unexpected(error: BaseException | None) -> str:
-    """The option that a call did not know, else ""."""
-    found = re.search(r"unexpected keyword argument '(\w+)'", message_of(error) if error else "")
-    return found[1] if found and isinstance(error, TypeError) else ""
-
-
-def _check_common(env: Env, split: str, option: str, lacks: set[str]) -> None:
-    """Refuse values of the recipe that the environment has no option for."""
-    if "split" in lacks and split not in _SPLITS:
-        raise RecipeError(f"{env.id} has no splits, got {option}={split!r}; leave {option} out")
-    if "data" in lacks and env.data not in {"auto", "embedded"}:
-        raise RecipeError(f"{env.id} reads no data, got env.data={env.data!r}; leave it at 'auto'")
-
-
-class _Blame(gym.Wrapper[Any, str, Any, str]):
-    """Around a reward wrapper: an error that starts in it names it and the task.
-
-    Args:
-        env: The wrapper, or the environment within all wrappers.
-        path: Import string of the wrapper, "" for the environment.
-        inside: The next of these within, whose errors pass.
-    """
-
-    def __init__(self, env: gym.Env[Any, Any], path: str = "", inside: Any = None) -> None:
-        super().__init__(env)
-        self.path, self.inside = path, inside
-        self.error: Exception | None = None
-
-    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
-        started: tuple[Any, dict[str, Any]] = self._call(partial(self.env.reset, **options))
-        return started
-
-    def step(self, action: str) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        stepped: tuple[Any, Any, bool, bool, dict[str, Any]] = self._call(
-            partial(self.env.step, action)
-        )
-        return stepped
-
-    def _call(self, call: Callable[[], Any]) -> Any:
-        self.error = None
-        try:
-            return guarded(call)
-        except Exception as error:
-            self.error = error
-            if not self.path or error is self.inside.error:
-                raise
-            task = getattr(self.unwrapped, "task_id", "")
-            kind = RecipeError if isinstance(error, RecipeError) else WrapperError
-            self.error = kind(f"env.wrappers {self.path}, task {task!r}: {describe_error(error)}")
-            raise self.error from error
+    try:
+        made: gym.Env[str, str] = _call(f"env.id={env.id!r}", maker, given, ours=ours)
+    except ValueError as error:
+        if f"split {split!r}" not in str(error):
+            raise
+        raise RecipeError(f"{option}: {error}") from error
+    return made
 
 
 class _OwnReward(gym.Wrapper[Any, str, Any, str]):
@@ -238,32 +175,7 @@ class _OwnReward(gym.Wrapper[Any, str, Any, str]):
 
     def step(self, action: str) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.env.step(action)
-        check_turn_reward(info, f"the environment {type(self.unwrapped).__name__}")
         return observation, reward, terminated, truncated, {**info, OWN_REWARD: float(reward)}
-
-
-def check_turn_reward(info: Mapping[str, Any], source: str) -> None:
-    """Check that `info["turn_reward"]`, if there is one, maps names to finite numbers.
-
-    Raises:
-        RecipeError: It does not; the message names the `source`.
-    """
-    given = info.get("turn_reward", {})
-    if not (
-        isinstance(given, Mapping)
-        and all(isinstance(name, str) for name in given)
-        and all(isinstance(paid, Real) and not isinstance(paid, bool) for paid in given.values())
-        and all(map(isfinite, given.values()))
-    ):
-        raise RecipeError(
-            f"{source} reports info['turn_reward']={given!r:.200}; it must be a dict of the name "
-            "of each reward and its finite number"
-        )
-
-
-def graded(env: gym.Env[Any, Any]) -> bool:
-    """Whether an environment declares that outcomes may be other numbers than 0 and 1."""
-    return bool(getattr(env.unwrapped, "graded", False))
 
 
 def check_success(method: str, estimator: Any, env_id: str, *, graded: bool) -> None:
@@ -280,20 +192,12 @@ def check_success(method: str, estimator: Any, env_id: str, *, graded: bool) -> 
         )
 
 
-def form_of(env: gym.Env[str, str]) -> str:
+def reply_form(env: gym.Env[str, str]) -> str:
     """Format of a whole reply if the environment parses replies itself, else ""."""
     return str(getattr(env.unwrapped, "reply_form", ""))
 
 
-def _creator(name: str) -> Callable[..., Any]:
-    """The function or class that makes the environment of an id or an import string."""
-    try:
-        return find_creator(name, option="env.id")
-    except ValueError as error:
-        raise RecipeError(str(error)) from error
-
-
-def _found(path: str, option: str, kind: type) -> Any:
+def _load(path: str, option: str, kind: type) -> Any:
     """The object of an import string, None for ""."""
     try:
         return load_object(path, kind, option=option) if path else None
@@ -301,15 +205,14 @@ def _found(path: str, option: str, kind: type) -> Any:
         raise RecipeError(str(error)) from error
 
 
-def _called(
-    option: str, made: Callable[..., Any], options: dict[str, Any], *given: Any, ours: bool = False
+def _call(
+    option: str, maker: Callable[..., Any], options: dict[str, Any], *, ours: bool = False
 ) -> Any:
     """What a class makes of its options; errors of a class that is not `ours` name the option."""
     try:
-        return guarded(partial(made, *given, **options))
+        return maker(**options)
     except TypeError as error:
-        said = message_of(error)
-        raise RecipeError(f"{option}: its options do not fit: {said}") from error
+        raise RecipeError(f"{option}: its options do not fit: {message_of(error)}") from error
     except Exception as error:
         if ours:
             raise
@@ -322,7 +225,7 @@ _SPLITS = ("train", "valid_unseen", "test")
 _OF_ENV = ("data", "max_turns", "split")
 
 
-def _options(
+def _check_options(
     env: Env, creator: Callable[..., Any], partner: PolicyPartner | None
 ) -> dict[str, Any]:
     """Keyword arguments of the environment; an option that it does not have is refused."""

@@ -8,7 +8,6 @@ train one side, then the other against it.
 from __future__ import annotations
 
 import copy
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic.dataclasses import dataclass
@@ -20,7 +19,6 @@ from agent_envs.sotopia.prompt import TEMPLATE
 from trainer.engine.gather import Gather
 from trainer.engine.sampling import Decoding
 from trainer.options import STRICT, NonNegative, Positive
-from trainer.play.raised import guarded
 from trainer.run.completed import Completed
 
 if TYPE_CHECKING:
@@ -177,6 +175,6 @@ def _heard(env: gym.Env[str, str], reply: str) -> Talk | None:
         rehearsal.unwrapped.speaker, rehearsal.unwrapped.judge = _Listening(), None
         rehearsal.step(reply)
 
-    stopped = Completed.of(partial(guarded, rehearse)).error
+    stopped = Completed.of(rehearse).error
     # Any other error is raised by the step itself, too, and loses its episode only.
     return stopped.talk if isinstance(stopped, _PartnersTurn) else None

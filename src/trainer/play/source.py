@@ -13,10 +13,10 @@ import numpy as np
 from agent_envs.vector import call_in_thread
 from credit.filters import is_dead
 from trainer.build import attempt, derive
+from trainer.errors import RecipeError
 from trainer.play import failures
 from trainer.play import records as recorded
 from trainer.play.rollout import draw_tasks
-from trainer.recipes import RecipeError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,7 +108,7 @@ class Source:
             if not sampling.redraws:
                 return played, len(drawn)
             tried += len(drawn)
-            last, lost = failures.divided(played)
+            last, lost = failures.split_attempts(played)
             failed += lost
             kept += _drop_dead_groups(last, first=len(kept))
         found = [one for group in kept for one in group] or last

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from agent_envs.panels import nearest
+from trainer.errors import RecipeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -34,10 +35,6 @@ Key: TypeAlias = tuple[str, ...]
 
 NEEDED: dict[str, Key] = {"environment": ("env", "id"), "method": ("credit", "name")}
 """The axes that no recipe lacks, and the option that a file may set instead."""
-
-
-class RecipeError(ValueError):
-    """A recipe, option or value is unknown or invalid; the message has the nearest known name."""
 
 
 class Setting(NamedTuple):

@@ -18,7 +18,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.imports import message_of
-from trainer.run.shortage import of_disk, shortage
+from trainer.errors import find_shortage, is_of_disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,7 +115,7 @@ class Checkpoints:
         return sorted(int(p.name[5:]) for p in found if p.is_dir() and p.name[5:].isdecimal())
 
     def _unwritten(self, step: int, error: Exception) -> str:
-        remedy = "Make room" if of_disk(error) else shortage(error) or "Make room"
+        remedy = "Make room" if is_of_disk(error) else find_shortage(error) or "Make room"
         free = shutil.disk_usage(self.folder if self.folder.is_dir() else Path()).free / 2**20
         steps = self.steps()
         earlier = f"step_{steps[-1]} before it is intact" if steps else "there is no earlier one"

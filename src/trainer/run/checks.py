@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from agent_envs import endpoint
 from trainer import recipe as recipes
 from trainer.play.environments import check_success
+from trainer.play.rollout import find_answer
 from trainer.play.source import recorded_files
 from trainer.scale import parallel
 
@@ -79,15 +80,16 @@ def check_columns(name: str, method: Method, rollouts: Rollouts) -> None:
         RecipeError: The estimator reads the outcome as success, and the environment pays scores.
     """
     estimator = getattr(method, "estimator", None)  # DPO has none
-    check_success(f"credit.name={name!r}", estimator, rollouts.env.id, graded=rollouts.graded())
-    if "turn_reward" in method.needs and not rollouts.turn_rewards():
+    check_success(f"credit.name={name!r}", estimator, rollouts.env.id, graded=rollouts.graded)
+    reports = rollouts.probe() if method.needs else []
+    if "turn_reward" in method.needs and not any(info.get("turn_reward") for info in reports):
         raise RunError(
             f"credit.name={name!r} reads turn rewards, but {rollouts.env.id} reports none in "
             "info['turn_reward']; take SearchQA-v0 or WikiSearch-v0, another credit.name, "
             "or add verifiers by env.wrappers={'credit.rewards:TurnVerifier'={weights={...}}}"
         )
 
-    if "gold_logprob" in method.needs and not rollouts.answers():
+    if "gold_logprob" in method.needs and not any(map(find_answer, reports)):
         raise RunError(
             f"credit.name={name!r} reads the probability of the right answer, but "
             f"{rollouts.env.id} reports no info['answers']; take SearchQA-v0 or WikiSearch-v0, or "

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from agent_envs.imports import message_of
+from trainer.errors import OutOfMemory, is_of_memory
 from trainer.learn.batch import Row, collate
 from trainer.model.logprobs import CHUNK
-from trainer.run.shortage import OutOfMemory, of_memory
 from trainer.scale import parallel
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def named(part: str, change: str, policy: Policy, recipe: Recipe) -> Iterator[No
     try:
         yield
     except (RuntimeError, MemoryError) as error:
-        if isinstance(error, OutOfMemory) or not of_memory(error):
+        if isinstance(error, OutOfMemory) or not is_of_memory(error):
             raise
         said = message_of(error) or type(error).__name__
         policy.model.zero_grad()

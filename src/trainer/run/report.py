@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from agent_envs.cli.console import make_printable
 from trainer.run import curves, drawing, evaluate, metrics, provenance
 from trainer.run import rollouts_page as rollouts
 from trainer.run import run_folder as records
 from trainer.run.checkpoint import write_text
-from trainer.run.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -181,4 +181,4 @@ def _episodes(folder: Path) -> tuple[dict[str, Any], list[str]]:
 
 def _shown(value: Any) -> Any:
     """What the page shows of a value; text that is markup stays."""
-    return printable(value) if type(value) is str else value
+    return make_printable(value) if type(value) is str else value

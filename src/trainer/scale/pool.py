@@ -22,9 +22,9 @@ from agent_envs.imports import describe_error, message_of
 from trainer.engine import EngineError, Sampler
 from trainer.engine.servers import Servers
 from trainer.engine.talks import Talks
+from trainer.errors import find_shortage
 from trainer.model.chat import Chat
 from trainer.play.rollout import Rollouts
-from trainer.run.shortage import shortage
 from trainer.run.stopping import at_once
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from trainer.engine.sampling import Decoding
     from trainer.engine.vllm import VLLMEngine
     from trainer.model.policy import Policy
-    from trainer.play.actor import Task
     from trainer.play.failures import Failure
     from trainer.play.records import Episode
+    from trainer.play.rollout import Task
 
 
 class Order(NamedTuple):
@@ -140,10 +140,10 @@ class Pool:
         try:
             self._ray.init()
         except Exception as error:
-            lacked = shortage(error) or "look at Ray's logs in /tmp/ray, or set sampling.actors=0"
+            hint = "look at Ray's logs in /tmp/ray, or set sampling.actors=0"
             raise EngineError(
                 f"sampling.actors={self.actors}: Ray does not start ({describe_error(error)}): "
-                f"{lacked}"
+                f"{find_shortage(error) or hint}"
             ) from error
 
     def play(self, order: Order, parts: Sequence[Part]) -> list[Episode | Failure]:

@@ -9,16 +9,15 @@ import os
 import pickle
 import signal
 import time
+import traceback
 from contextlib import suppress
-from functools import partial
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.imports import describe_error
-from trainer.play.environments import form_of, make_env
-from trainer.play.raised import guarded, traced
+from trainer.play.environments import make_env, reply_form
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +49,7 @@ def serve(handle: int) -> None:
     for env in held:
         if env is not None:
             with suppress(Exception):
-                guarded(env.close)
+                env.close()
 
 
 def _receive(pipe: Connection, calls: SimpleQueue[bytes | None]) -> None:
@@ -67,33 +66,21 @@ def _answer(held: Held, call: bytes) -> bytes:
     """The pickled result of a call, or its error."""
     try:
         function, given = pickle.loads(call)  # noqa: S301 - from our owner
-        return guarded(lambda: pickle.dumps((True, function(held, *given))))
+        return pickle.dumps((True, function(held, *given)))
     except Exception as error:  # noqa: BLE001 - raised by the owner
         try:
-            return guarded(partial(_pickled, error))
-        except Exception:  # noqa: BLE001 - of an error's own methods
-            return pickle.dumps((False, RuntimeError(describe_error(error))))
-
-
-def _pickled(error: Exception) -> bytes:
-    """An error with its traceback, pickled.
-
-    Raises:
-        TypeError: It cannot be made again from its pickle.
-        Exception: What its own methods raise.
-    """
-    error.add_note(f"In the worker process:\n{traced(error)}")
-    answer = pickle.dumps((False, error))
-    again = pickle.loads(answer)[1]  # noqa: S301 - our own
-    if not isinstance(again, Exception):
-        raise TypeError(f"its pickle makes a {type(again).__name__}")
-    return answer
+            error.add_note(f"In the worker process:\n{traceback.format_exc()}")
+            answer = pickle.dumps((False, error))
+            pickle.loads(answer)  # noqa: S301 - our own
+        except Exception:  # noqa: BLE001 - an error that cannot be made again from its pickle
+            answer = pickle.dumps((False, RuntimeError(describe_error(error))))
+        return answer
 
 
 def make(held: Held, env: Env, prompt: PromptOptions, split: str) -> tuple[int, str, str]:
     """Make an environment: -> its number, the name of its class, its format of replies."""
     held.append(made := make_env(env, prompt, split=split))
-    return len(held) - 1, type(made.unwrapped).__name__, form_of(made)
+    return len(held) - 1, type(made.unwrapped).__name__, reply_form(made)
 
 
 def turn(

@@ -51,7 +51,7 @@ class _LostError(Exception):
     """The process had ended before a call was made."""
 
 
-def applied(
+def apply_to(
     env: gym.Env[str, str], function: Callable[..., _Result], *given: Any, task: str = ""
 ) -> _Result:
     """`function(env, *given)`, called in the process that has the environment.

@@ -88,13 +88,11 @@ HOT = f"{MUG}, go to fridge 1, heat mug 3 with microwave 1"  # requires no open 
         (f"{MUG_1}, take mug 3 from countertop 1, look", f"{FACING} nothing."),
         (f"{MUG_1}, take mug 3 from countertop 1, move mug 3 to countertop 2, look",
          f"{FACING} a mug 3."),  # once in countertop 1
-        ("go to drawer 1", "You arrive at drawer 1. The drawer 1 is closed."),
         ("go to drawer 1, open drawer 1",
          "You open the drawer 1. The drawer 1 is open. In it, you see a mug 1."),
         ("go to drawer 1, open drawer 1, close drawer 1", "You close the drawer 1."),
         ("go to drawer 1, examine drawer 1", "The drawer 1 is closed."),
         ("go to sinkbasin 1, examine sinkbasin 1", "On the sinkbasin 1, you see nothing."),
-        (KNIFE, "You pick up the knife 1 from the countertop 1."),
         (f"{MUG}, inventory", "You are carrying: a mug 3."),
         (MUG_1, "You move the mug 3 to the countertop 1."),
         ("go to sidetable 1, use desklamp 1, use desklamp 1", "You turn on the desklamp 1."),
@@ -154,11 +152,9 @@ def test_examining_the_object_in_hand(kitchen, facts, words):
     [
         ("", "examine mug 2"),
         ("", ""),
-        ("", "dance"),
         ("go to drawer 1", "examine mug 2"),
         ("go to drawer 1", "go to countertop 1"),
         ("go to drawer 1", "take mug 1 from drawer 1"),
-        ("go to drawer 1", "slice apple 1 with knife 1"),
         ("go to drawer 1", "Take mug 2 from countertop 1"),
         ("go to sidetable 1", "take desklamp 1 from sidetable 1"),
         ("go to sidetable 1, take box 1 from sidetable 1", "move box 1 to sidetable 1"),
@@ -170,7 +166,6 @@ def test_examining_the_object_in_hand(kitchen, facts, words):
         (MUG_2, "heat mug 2 with microwave 1"),
         (f"{KNIFE}, go to sinkbasin 1", "clean knife 1 with sinkbasin 1"),
         (f"{KNIFE}, go to sinkbasin 1", "slice apple 1 with knife 1"),
-        ("go to fridge 1", "close fridge 1"),
     ],
 )
 def test_other_commands_are_not_admissible_and_change_nothing(kitchen, before, command):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -39,25 +37,22 @@ def select(steps, *keys):
     return [(step[1], *(step[4][key] for key in keys)) for step in steps[1:]]
 
 
-def contracts():
-    """All triples of options; `make test` takes the six in which every two values meet."""
-    rewards, spaces = ("success", "rl4vlm", "verl-agent"), ("text", "discrete13")
-    for one in product(rewards, spaces, ("text", "image")):
-        unlike = (one[1] == "text") == (one[2] == "image")
-        yield pytest.param(*one, marks=() if unlike == (one[0] != "success") else pytest.mark.long)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(("reward", "action_space", "observation"), [*contracts()])
-def test_the_contract(reward, action_space, observation):
-    env = make(reward=reward, action_space=action_space, observation=observation, split="test")
-    check_agent_env(env, oracle=Explorer)
-
-
-@pytest.mark.parametrize("options", [{"max_turns": 4}, {"render_mode": "ansi", "split": "val"}])
-def test_the_contract_with_other_options(options):
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"reward": "rl4vlm", "action_space": "discrete13"},
+        {"reward": "rl4vlm", "observation": "image"},
+        {"reward": "verl-agent", "action_space": "discrete13", "observation": "image"},
+        {"max_turns": 4},
+        {"render_mode": "ansi", "split": "val"},
+    ],
+    ids=str,
+)
+def test_the_contract(options):
     env = make(**options)
-    assert set(env.reset(seed=1)[1]) == {*INFO_KEYS, "formula", "cards", "numbers"}
+    extra = {"formula", "cards", "numbers", *["text"] * ("observation" in options)}
+    assert set(env.reset(seed=1)[1]) == {*INFO_KEYS, *extra}
     check_agent_env(env, oracle=Explorer)
 
 
@@ -88,11 +83,6 @@ SIGNALS = ("valid", "invalid_reason", "formula", "progress")
             (0.0, True, "", "2+", 0.5),
             (0.0, True, "", "2+10", 0.75),
             (10.0, True, "", "2+10=", 1.0)]),
-        ("verl-agent", ["2", "*", "10", "="], [
-            (0.0, True, "", "2", 0.25),
-            (0.0, True, "", "2*", 0.0),
-            (0.0, True, "", "2*10", 0.0),
-            (0.0, True, "", "2*10=", 0.0)]),
         ("success", [" 2\n", "+", "10", "="], [
             (0.0, True, "", "2", 0.25),
             (0.0, True, "", "2+", 0.5),
@@ -269,7 +259,6 @@ def test_images_have_the_text_in_info():
         ({"action_space": "discrete"}, "did you mean 'discrete13'"),
         ({"observation": "rgb"}, "known are text, image"),
         ({"reward": "rl4vlm", "max_turns": 8}, "max_turns is at most that, got 8"),
-        ({"max_turns": 0}, "max_turns must be at least 1, got 0"),
     ],
 )
 def test_options_are_refused(options, message):
@@ -287,13 +276,3 @@ def test_the_explorer_gives_its_formula():
     assert thoughts == ["10+2 would make 12"] * 3 + ["10+2 makes 12"]
     play(env, TENTH, ["10", "*"])
     assert Explorer(env).think() == "this cannot make 12 any more, so end it"
-
-
-@pytest.mark.parametrize("reward", ["success", "rl4vlm", "verl-agent"])
-def test_every_hand_takes_the_explorer_four_turns(reward):
-    env = make(reward=reward)
-    for task in range(0, 768, 7):
-        env.reset(options={"task": task})
-        plan = Explorer(env).plan()
-        *_, last = map(env.step, plan)
-        assert (len(plan), last[4]["success"]) == (4, True)

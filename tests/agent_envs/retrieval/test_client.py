@@ -175,20 +175,6 @@ def test_the_wrong_api_raises(api, answer, waits):
     assert not waits
 
 
-def test_a_422_for_another_reason_settles_nothing():
-    with Stub(with_status(422)) as server:
-        one = Http(server.url)
-        with pytest.raises(RetrievalError, match="HTTP 422"):
-            one.search(["a"], 1)
-        server.answer = search_r1
-        assert one.search(["a"], 1) == [found("a", 1)]
-        server.answer = with_status(422)  # after an answer it is an error
-        server.asked.clear()
-        with pytest.raises(RetrievalError, match="HTTP 422"):
-            one.search(["a", "b"], 1)
-        assert len(server.asked) == 1
-
-
 def test_results_of_any_number():
     with Stub(lambda handler, _: say(handler, {"result": [[], documents("b", 5)]})) as server:
         one = Http(server.url.removesuffix("/retrieve"))

@@ -11,7 +11,7 @@ import torch
 from agent_envs import BadAsset, MissingAsset
 from agent_envs.retrieval.bm25 import BM25
 from agent_envs.retrieval.dense import E5, INDEXES, Dense, Encoder
-from agent_envs.retrieval.factory import Hybrid, encoder_of, open_retriever
+from agent_envs.retrieval.factory import Hybrid, open_encoder, open_retriever
 from agent_envs.retrieval.passages import Corpus, Passage
 
 pytestmark = pytest.mark.slow
@@ -34,10 +34,10 @@ class Drawn:
         vectors = np.array(rows, dtype=np.float32).reshape(-1, WIDTH)
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
-    def passages(self, passages):
+    def encode_passages(self, passages):
         return self._draw([int(passage.text) for passage in passages], 0.0)
 
-    def queries(self, texts):
+    def encode_queries(self, texts):
         return self._draw([int(text) for text in texts], 0.1)
 
 
@@ -58,7 +58,7 @@ def test_every_index_finds_the_nearest_and_is_saved(numbers, kind, tmp_path):
         scores = [passage.score for passage in places]
         assert scores == sorted(scores, reverse=True)
     if kind == "flat":
-        exact = encoder.queries(queries[:2]) @ encoder.passages(numbers).T
+        exact = encoder.encode_queries(queries[:2]) @ encoder.encode_passages(numbers).T
         best = np.argsort(-exact, axis=1)[:, :3]
         assert [[int(p.text) for p in places] for places in found[:2]] == best.tolist()
         np.testing.assert_allclose([p.score for p in found[0]], exact[0, best[0]], rtol=1e-5)
@@ -107,7 +107,7 @@ def test_vectors_and_recall_on_the_real_corpus(minilm, real, recall):
     corpus, questions, folder = real
     vectors = np.load(folder / "corpus_minilm_int8.npz")["vec"].astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    ours = minilm.passages(corpus[:6])
+    ours = minilm.encode_passages(corpus[:6])
     np.testing.assert_allclose((ours * vectors[:6]).sum(1), 1, atol=1e-3)  # as others made them
     np.testing.assert_allclose(np.linalg.norm(ours, axis=1), 1, atol=1e-5)
     dense = Dense(corpus, minilm, vectors=vectors)
@@ -119,22 +119,24 @@ def test_encoding_leaves_torch_as_it_was(minilm):
     before = torch.get_num_threads()
     torch.set_num_threads(before + 1)
     try:
-        assert minilm.queries(["what?"]).shape == (1, 384)
+        assert minilm.encode_queries(["what?"]).shape == (1, 384)
         assert torch.get_num_threads() == before + 1
     finally:
         torch.set_num_threads(before)
-    assert minilm.queries([]).shape[0] == 0
+    assert minilm.encode_queries([]).shape[0] == 0
 
 
 def test_prefixes(minilm, tmp_path):
     (tmp_path / "multilingual-E5-small").symlink_to(MINILM)
-    e5 = encoder_of(str(tmp_path / "multilingual-E5-small"))
+    e5 = open_encoder(str(tmp_path / "multilingual-E5-small"))
     assert e5.prefixes == E5
-    assert encoder_of(str(MINILM)).prefixes == ("", "")
-    np.testing.assert_allclose(e5.queries(["cats"]), minilm.queries(["query: cats"]), atol=1e-6)
+    assert open_encoder(str(MINILM)).prefixes == ("", "")
+    np.testing.assert_allclose(
+        e5.encode_queries(["cats"]), minilm.encode_queries(["query: cats"]), atol=1e-6
+    )
     one = Passage("1", "Cats", "They purr.")
     np.testing.assert_allclose(
-        e5.passages([one]), minilm.queries(["passage: Cats\nThey purr."]), atol=1e-6
+        e5.encode_passages([one]), minilm.encode_queries(["passage: Cats\nThey purr."]), atol=1e-6
     )
 
 
@@ -147,6 +149,6 @@ def test_a_dense_retriever_by_name(tmp_path, monkeypatch):
         found = open_retriever(name, corpus).search(["kitten", "vessel at sea"], 1)
         assert [places[0].title for places in found] == ["cats", "ships"]
     folder = tmp_path / "index"
-    Dense(corpus, encoder_of(str(MINILM)), "hnsw").save(folder)
+    Dense(corpus, open_encoder(str(MINILM)), "hnsw").save(folder)
     kept = open_retriever("dense", corpus, index=str(folder))
     assert kept.search(["kitten"], 1)[0][0].title == "cats"

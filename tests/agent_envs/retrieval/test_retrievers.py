@@ -144,14 +144,6 @@ def test_the_cache_asks_once_for_each_query_and_number():
     assert inner.calls == [(["a", "b"], 3), (["a"], 2), (["b"], 3)]
 
 
-def test_the_memory_keeps_the_latest_queries():
-    inner = Counting()
-    cached = Cached(inner, size=2)
-    for query in "abacab":  # "c" pushes out "b"; "b" pushes out "c"
-        cached.search([query], 3)
-    assert [queries for queries, _ in inner.calls] == [["a"], ["b"], ["c"], ["b"]]
-
-
 def test_the_cache_file_outlives_the_process(tmp_path):
     file, inner = tmp_path / "found.sqlite", Counting()
     found = Cached(inner, file=file).search(["a", 'b"; é'], 3)

@@ -228,15 +228,6 @@ def test_long_bodies_are_not_read(url, monkeypatch):
     assert (status, "at most 100000 bytes" in content["detail"]) == (413, True)
 
 
-@pytest.mark.parametrize(
-    ("path", "method", "status"),
-    [("/retrieve", "GET", 405), ("/", "POST", 404), ("/search", "POST", 404)],
-)
-def test_another_address(url, path, method, status):
-    got, content = ask(url.replace("/retrieve", path), b"{}", method)
-    assert (got, bool(content["detail"])) == (status, True)
-
-
 FIELDS = st.sampled_from(["queries", "query", "topk", "return_scores", "other"])
 VALUES = st.none() | st.booleans() | st.integers(-2, 200) | st.floats() | st.text(max_size=5)
 
@@ -282,20 +273,6 @@ def test_a_retriever_that_raises(caplog):
         assert ask(url, {"query": "a"}) == (200, {"result": [[]]})
     assert caplog.text.count("a search raised") == 3
     assert "the index is" in caplog.text
-
-
-def test_clients_that_leave_or_say_no_http(url, caplog):
-    parts = urlsplit(url)
-    address = parts.hostname, parts.port
-    head = b"POST /retrieve HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\n\r\n"
-    for piece in (head[:10], head, head + b"{"):
-        with socket.create_connection(address, LONG) as one:
-            one.sendall(piece)
-    with socket.create_connection(address, LONG) as one:
-        one.sendall(b"\x00\x01\x02\r\n\r\n")
-        assert one.recv(12) == b"HTTP/1.1 400"
-    assert ask(url, {"query": "7"})[0] == 200
-    assert all("Invalid HTTP" in record.getMessage() for record in caplog.records)
 
 
 # batches
@@ -364,7 +341,7 @@ def test_a_long_request_leaves_room_for_others(batches):
     assert {"a", "b"} < set(second)
     searched = [query for queries, _ in held.calls for query in queries]
     assert [query for query in searched if query not in "ab"] == [str(i) for i in range(2560)]
-    assert len(rest) < 40
+    assert len(rest) < 20  # larger ones, since they take no time
 
 
 def test_slow_searches_become_smaller(batches, monkeypatch):

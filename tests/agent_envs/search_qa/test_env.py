@@ -333,10 +333,10 @@ def test_the_text_anchor_is_the_latest_information(make, play):
 def test_each_part_of_the_anchor_counts():
     facts = Facts("q", ("a",), frozenset({"a"}), searches=1, answered=False)
     changes = [{"question": "p"}, {"seen": frozenset({"a", "b"})}, {"answered": True}]
-    anchors = [facts._replace(**change).anchor(2, True) for change in [{}, *changes]]
-    assert len({*anchors, facts.anchor(1, True), facts.anchor(2, False)}) == 6
+    anchors = [facts._replace(**change).make_anchor(2, True) for change in [{}, *changes]]
+    assert len({*anchors, facts.make_anchor(1, True), facts.make_anchor(2, False)}) == 6
     way = facts._replace(searches=2, gained=True, first_answered=True)
-    assert way.anchor(2, True) == facts.anchor(2, True)
+    assert way.make_anchor(2, True) == facts.make_anchor(2, True)
 
 
 def test_only_gold_passages_show_the_answer_if_they_are_known():

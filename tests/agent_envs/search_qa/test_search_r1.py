@@ -79,11 +79,6 @@ def test_the_format_variants_table(said, reward):
     assert search_r1.score_format(CHAT + said, GOLDS) == pytest.approx(reward)
 
 
-def test_the_format_variant_without_the_prompts_example_pays_for_form_alone():
-    said = "<|im_start|>assistant\n<think>a</think><answer>Beatles</answer>"
-    assert search_r1.score_format(said, GOLDS) == pytest.approx(0.2)
-
-
 @pytest.mark.parametrize(
     ("said", "formed"),
     [
@@ -134,7 +129,7 @@ def test_projection(reply, action, valid):
     ("action", "read"),
     [
         ("<search>q</search>", ("search", "q")),
-        ("<search>q <answer>a</answer> <answer> b </answer></search>", ("answer", "b")),
+        ("<search>q <answer> a </answer></search>", ("answer", "a")),  # ends the episode
         ("<search>q <answer>a</search>", ("search", "q <answer>a")),
         ("<search></answer><answer></search>", ("answer", "")),
         ("", ("", "")),

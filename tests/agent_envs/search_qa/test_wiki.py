@@ -219,13 +219,6 @@ def test_a_refused_reply_does_not_repeat_the_turns_reward(make, play):
     assert rewards == [NOTHING, {"tool_execution": 0.2, "result_has_answer": 0.5}] + [NOTHING] * 2
 
 
-@pytest.mark.parametrize(("reward", "paid"), [("em", 0), ("f1", 2 / 3), ("sub_em", 1)])
-def test_rewards_of_the_answer(make, play, reward, paid):
-    for protocol in ("mt_grpo", "wiki_pages"):
-        ended = play(make(protocol=protocol, reward=reward), ANSWER.format("Chad, Fort-Lamy"))[-1]
-        assert ended[1:3] == (pytest.approx(paid), True)
-
-
 @pytest.mark.parametrize(
     ("answer", "strict", "default"),
     [("N'DJAMENA", True, True), ("NDjamena", False, True), ("the N'Djamena", False, True)],
@@ -257,31 +250,29 @@ def test_passages_of_one_title_are_one_page():
 
 def test_sections_go_from_heading_to_heading():
     pages = Pages(CORPUS)
-    assert pages.sections("1") == [
+    assert pages.list_sections("1") == [
         Section("1:history", "History", "# History\nOld."),
         Section("1:since_1960", "Since 1960", "## Since 1960\nNew.\nMore."),
         Section("1:history", "History", "# History\nAgain."),
     ]
-    assert pages.sections("6") == [
+    assert pages.list_sections("6") == [
         Section("6:introduction", "Introduction", "Before."),
         Section("6:sights", "Sights", "#Sights\n"),
     ]
-    assert pages.sections("2") == [Section("2:full", "Full Page", "Shallow.")]
+    assert pages.list_sections("2") == [Section("2:full", "Full Page", "Shallow.")]
     with pytest.raises(ToolError, match="Page not found: 3"):
-        pages.sections("3")  # inside a page
+        pages.list_sections("3")  # inside a page
 
 
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("\n \n# A\n", ["A"]),  # blanks before a heading are no introduction
-        ("#\ntext", ["Introduction"]),
-        (" # A", ["Full Page"]),  # a heading begins its line
-        ("", ["Full Page"]),
-    ],
-)
-def test_what_is_a_section(text, names):
-    assert [section.name for section in Pages([Passage("p", "", text)]).sections("p")] == names
+def test_what_is_a_section():
+    for text, name in (
+        ("\n \n# A\n", "A"),  # blanks before a heading are no introduction
+        ("#\ntext", "Introduction"),
+        (" # A", "Full Page"),  # a heading begins its line
+        ("", "Full Page"),
+    ):
+        (section,) = Pages([Passage("p", "", text)]).list_sections("p")
+        assert section.name == name
 
 
 def test_titles_are_searched_and_texts_are_not():
@@ -346,14 +337,6 @@ def test_prompts_and_ten_turns(make, play):
     for prompt in (start, records[0][0]):
         assert prompt.endswith("\n\nQuestion: What is the capital of Chad\n")
     assert [record[3] for record in records] == [False] * 10 + [True]
-
-
-def test_only_the_first_of_two_sections_of_a_name_can_be_read(ask, play):
-    env = ask(["x"], [Passage("é", "T", "# A b\none\n# A b\ntwo")], protocol="wiki_pages")
-    view = call("view_sections", page_id="é")
-    *_, viewed, read = play(env, view, call("read_section", section_id="é:a_b"))
-    assert viewed[0].count('{"section_id": "é:a_b", "section_name": "A b"}') == 2
-    assert read[0] == "<result>\n# A b\none\n</result>"
 
 
 # progress and anchors

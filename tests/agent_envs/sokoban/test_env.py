@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
 
-from agent_envs import INFO_KEYS, BadAsset, Malformed, MissingAsset
+from agent_envs import INFO_KEYS, Malformed, MissingAsset
 from agent_envs.sokoban.env import draw_sprites
 from agent_envs.sokoban.experts import Explorer
 from agent_envs.testing import check_agent_env
@@ -37,51 +37,24 @@ def select(steps, *keys):
     return [(step[1], *(step[4][key] for key in keys)) for step in steps[1:]]
 
 
-def contracts():
-    """All triples of options; `make test` takes the six in which every two values meet."""
-    for (a, env_id), (b, action_space), (c, rules) in itertools.product(
-        enumerate(["Sokoban-v0", "VisualSokoban-v0"]),
-        enumerate(["text", "discrete4", "discrete9"]),
-        enumerate([("sokoban", "invalid"), ("success", "valid")]),
-    ):
-        marks = pytest.mark.long if (a + b + c) % 2 else ()
-        yield pytest.param(env_id, action_space, *rules, marks=marks)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("env_id", "action_space", "reward", "wall"), [*contracts()])
-def test_the_contract(env_id, action_space, reward, wall):
-    env = make(env_id, split="val", action_space=action_space, reward=reward, wall=wall)
-    extra = EXTRA | ({"text"} if env_id == "VisualSokoban-v0" else set())
-    assert set(env.reset(seed=1)[1]) == {*INFO_KEYS, *extra}
-    check_agent_env(env, oracle=Explorer)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
+        {"split": "val", "wall": "invalid"},
+        {"split": "val", "reward": "success", "action_space": "discrete4"},
+        {"split": "val", "wall": "invalid", "action_space": "discrete9"},
         {"boxes": 2, "layout": "tabbed", "split": "test", "render_mode": "rgb_array"},
         {"height": 5, "width": 9, "max_turns": 4, "min_solution": 1, "max_solution": 4},
-        *(
-            pytest.param(one, marks=pytest.mark.long)
-            for one in (
-                {"height": 7, "width": 7, "boxes": 2, "layout": "spaced", "render_mode": "ansi"},
-                {"height": 10, "width": 10, "boxes": 4, "max_turns": 60, "rooms": 5},
-                {"boxes": 2, "solver_budget": 0},
-            )
-        ),
+        pytest.param({"boxes": 2, "layout": "spaced", "solver_budget": 0}, marks=pytest.mark.long),
     ],
     ids=str,
 )
-def test_the_contract_with_other_options(options):
-    for env_id in ("Sokoban-v0", "VisualSokoban-v0"):
-        check_agent_env(make(env_id, **options), oracle=Explorer)
-
-
-@pytest.mark.long
-def test_the_contract_on_public_levels(boxoban):
-    env = make(levels=boxoban / "unfiltered_test", max_turns=80, solver_budget=300)
+@pytest.mark.parametrize("env_id", ["Sokoban-v0", "VisualSokoban-v0"])
+def test_the_contract(env_id, options):
+    env = make(env_id, **options)
+    extra = EXTRA | ({"text"} if env_id == "VisualSokoban-v0" else set())
+    assert set(env.reset(seed=1)[1]) == {*INFO_KEYS, *extra}
     check_agent_env(env, oracle=Explorer)
 
 
@@ -145,12 +118,9 @@ def test_rewards_and_signals_by_hand(level, rows, options, actions, expected):
     [
         ("jump", "unknown"),
         ("up up", "unknown"),
-        ("push up", "unknown"),
         ("", "format"),
         ("1", "format"),
         ("up!", "format"),
-        ("<action>up</action>", "format"),
-        ("x" * 5000, "format"),
         (Malformed("Say it again."), "format"),
     ],
 )
@@ -223,6 +193,7 @@ def test_images_of_several_levels_have_one_size(tmp_path):
         picture, _ = env.reset(options={"task": task})
         assert picture in env.observation_space
         assert np.array_equal(picture[:16, :16], picture[64:, 80:])  # wall
+        assert np.array_equal(picture[16:32, 16:32], draw_sprites()[5])  # the player
 
 
 def test_copies_branch_from_the_state():
@@ -273,9 +244,7 @@ def test_without_a_solution_the_explorer_takes_the_first_action(level):
         ({"action_space": "discrete"}, ValueError, "unknown action_space 'discrete', did you"),
         ({"wall": "refused"}, ValueError, "known are valid, invalid"),
         ({"solver_budget": -1}, ValueError, "a number of positions, must be at least 0"),
-        ({"max_turns": 0}, ValueError, "max_turns must be at least 1, got 0"),
         ({"height": 1000, "width": 1000}, ValueError, r"an integer in 4\.\.64, got 1000"),
-        ({"boxes": 20}, ValueError, r"boxes must be an integer in 1\.\.8, got 20"),
         ({"boxes": 0}, ValueError, r"boxes must be an integer in 1\.\.8, got 0"),
         ({"rooms": 0}, ValueError, "rooms, the number of tasks, must be at least 1, got 0"),
         ({"levels": "/no/where"}, MissingAsset, "no levels at /no/where"),
@@ -284,8 +253,3 @@ def test_without_a_solution_the_explorer_takes_the_first_action(level):
 def test_options_are_refused(options, error, message):
     with pytest.raises(error, match=message):
         make(**options)
-
-
-def test_a_broken_level_is_refused_when_made(level):
-    with pytest.raises(BadAsset, match=r"level\.txt, line 1: 2 players"):
-        level("######", "#@$.@#", "######")

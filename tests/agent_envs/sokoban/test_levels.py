@@ -60,42 +60,18 @@ def test_a_collection_by_hand(write_file, content):
     assert write_boards(levels) == BOARDS
 
 
-@pytest.mark.parametrize("name", ["a.xsb", "b.sok", "c.txt.gz", "anything"])
-def test_names_of_files(write_file, name):
-    content = gzip.compress(ONE.encode()) if name.endswith(".gz") else ONE
-    assert open_levels(write_file(content, name)).panel.task_ids == (f"{name}/0",)
-
-
 def test_a_folder_in_the_order_of_names(write_file, tmp_path):
-    for name in ("b.txt", "a.txt", "more/c.xsb"):
+    for name in ("b.txt", "a.txt", "more/c.xsb", "more/d.sok"):
         write_file(ONE, name)
+    write_file(gzip.compress(ONE.encode()), "e.txt.gz")
     write_file("no levels", "README.md")
     ids = open_levels(tmp_path).panel.task_ids
-    assert ids == ("a.txt/0", "b.txt/0", "more/c.xsb/0")
+    assert ids == ("a.txt/0", "b.txt/0", "e.txt.gz/0", "more/c.xsb/0", "more/d.sok/0")
 
 
 def test_a_changed_file_is_read_again(write_file):
     assert len(open_levels(write_file(ONE)).panel) == 1
     assert len(open_levels(write_file(COLLECTION)).panel) == 3
-
-
-def test_public_levels(boxoban):
-    levels = open_levels(boxoban / "unfiltered_test")
-    assert (len(levels.panel), levels.shape) == (1000, (10, 10))
-    assert {room.boxes.bit_count() for room in levels.rooms.values()} == {4}
-    # the file's first level, its lower half
-    lower = ["####___###", "#####_X###", "#####X_###", "#####P####", "##########"]
-    assert write_boards(levels)[0].split("\n")[5:] == lower
-
-
-def test_splits_of_files_are_apart_and_complete(boxoban):
-    path = boxoban / "unfiltered_test" / "000.txt.gz"
-    parts = {split: open_levels(path, split) for split in ("train", "val", "test")}
-    ids = [task_id for part in parts.values() for task_id in part.panel.task_ids]
-    assert sorted(ids) == sorted(open_levels(path).panel.task_ids)
-    for split, part in parts.items():
-        assert {find_split(room) for room in part.rooms.values()} == {split}
-    assert 700 < len(parts["train"].panel) < 900
 
 
 PACKED = gzip.compress(ONE.encode(), mtime=0)
@@ -105,23 +81,17 @@ PACKED = gzip.compress(ONE.encode(), mtime=0)
     ("content", "message"),
     [
         ("", "has no level: a level has rows of the symbols"),
-        ("; only a title\n\n", "has no level"),
         ("#####\n#@$.#\n#@  #\n#####", "line 1: 2 players"),
-        ("#####\n# $.#\n#####", "line 1: 0 players"),
         ("######\n#@$$.#\n######", r"2 boxes \(\$ or \*\) and 1 targets"),
         ("######\n#@$..#\n######", "1 boxes .* and 2 targets"),
-        ("#####\n#@  #\n#####", "0 boxes .* and 0 targets"),
         ("#####\n#@* #\n#####", "all boxes are on targets already"),
         ("#####\n#@$. \n#####", "the walls are open at row 2, column 5; close them"),
-        ("#####\n @$.#\n#####", "the walls are open at row 2, column 1"),
         ("#####\n#@$.#\n## ##", "the walls are open at row 3, column 3"),
-        ("#####\n#@$.#\n###", "the walls are open at row 3, column 4"),
         ("#######\n#@$.#.#\n#####$#\n#   ###\n#####", "the player cannot reach the box or target"),
         ("########\n#@$$.#.#\n########", "cannot reach the box or target at row 2, column 7"),
         ("#####\n#@$x#\n#####", "unknown symbol 'x', known are # @"),
         (ONE + "\n#####\n#@$√#\n#####", r"some.txt, line 5: unknown symbol '√'"),
         ("#" * 65 + "\n#@$.#\n" + "#" * 65, "3 rows of 65 cells, at most 64 are allowed"),
-        (("#" * 1000 + "\n") * 1000, "1000 rows of 1000 cells, at most 64"),
         (b"\xff\xfe#", "some.txt is damaged: .*decode"),
     ],
 )

@@ -225,8 +225,10 @@ def test_an_oracle_that_solves_passes_and_another_is_refused():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("led", [True, False], ids=["oracle", "alone"])
 @pytest.mark.parametrize("fault", lamp.FAULTS, ids=lambda fault: fault.__name__)
+@pytest.mark.parametrize(
+    "led", [True, pytest.param(False, marks=pytest.mark.long)], ids=["oracle", "alone"]
+)
 def test_faults_of_late_states_other_seeds_times_and_episodes_are_shown(fault, led):
     oracle = lamp.Lighter if led and fault is not lamp.HalfASuccess else None
     with pytest.raises(ContractError, match=f"(?s){fault.wrong}") as found:

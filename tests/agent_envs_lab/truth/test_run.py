@@ -27,12 +27,11 @@ from agent_envs_lab.truth.tree import NotReproducible, Tree
 from trainer import recipe
 from trainer.build import load_policy
 from trainer.engine import Begun
+from trainer.errors import RecipeError
 from trainer.learn.batch import collate, make_rows
 from trainer.learn.update import token_logprobs
 from trainer.play import records as recorded
-from trainer.play.actor import Task
-from trainer.play.rollout import Start
-from trainer.recipes import RecipeError
+from trainer.play.rollout import Start, Task
 from trainer.run import report
 from trainer.run.metrics import MetricsError
 

@@ -9,7 +9,6 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,10 +22,8 @@ from agent_envs.alfworld.world import World
 from agent_envs.assets import MissingAsset, asset
 from tools.alfworld.__main__ import main
 from tools.alfworld.generate import (
-    furnish,
     generate_game,
     generate_splits,
-    pack,
     read_rules,
 )
 from tools.alfworld.rooms import KINDS, draw_job, draw_room, list_jobs, read_scenes
@@ -73,14 +70,6 @@ def test_rooms_have_the_size_asked_for_and_things_lie_where_they_can(
     assert (task_line.thing, task_line.verb) == (game.goal.object_type[:-4], game.goal.treatment)
 
 
-@pytest.mark.parametrize("task", ["pick", "pick2"])
-def test_things_to_be_put_somewhere_are_not_there_yet(task: str):
-    for seed in range(20):
-        game = generated(seed, task)
-        there = {thing for place in game.goal_receptacles for thing in game.contents[place]}
-        assert not there & game.goal_objects
-
-
 def test_things_mostly_lie_where_people_keep_them():
     kept: Counter[str] = Counter()
     for seed in range(150):
@@ -114,18 +103,13 @@ def test_vocabulary_is_consistent():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (
-            lambda rng: generate_game(rng, size=0.5, task_type="juggle"),
-            "unknown task type 'juggle'",
-        ),
-        (lambda rng: generate_game(rng, size=0, task_type="pick"), r"must lie in \(0, 1\], got 0"),
+        (lambda rng: generate_game(rng, size=0.5, task_type="juggle"), "unknown task type 'jug"),
+        (lambda rng: generate_game(rng, size=0, task_type="pick"), r"lie in \(0, 1\], got 0"),
         (lambda rng: draw_room(rng, kind="attic", size=0.5), "unknown kind of room 'attic'"),
-        (
-            lambda rng: draw_job(rng, draw_room(rng, kind="bedroom", size=0.5), "heat"),
-            "a bedroom with .* has no job 'heat'",
-        ),
+        (lambda rng: draw_job(rng, draw_room(rng, kind="bedroom", size=0.5), "heat"),
+         "a bedroom with .* has no job 'heat'"),
     ],
-)
+)  # fmt: skip
 def test_impossible_wishes_are_refused(make, message: str):
     with pytest.raises(ValueError, match=message):
         make(np.random.default_rng(0))
@@ -138,16 +122,6 @@ def test_embedded_set_is_what_this_code_makes(splits: dict[str, list]):
         assert lines == splits[split]
     (rules,) = lzma.decompress(asset("alfworld/logic.json.xz").read_bytes()).decode().splitlines()
     assert json.loads(rules) == read_rules(None)
-
-
-def test_embedded_set_is_small_and_balanced(splits: dict[str, list]):
-    assert [len(splits[split]) for split in SPLITS] == [600, 120, 120]
-    sizes = [len(asset(f"alfworld/{split}.jsonl.xz").read_bytes()) for split in SPLITS]
-    assert sum(sizes) < 2_000_000
-    for split in SPLITS:
-        kinds = Counter(line["task_id"].partition("-")[0] for line in splits[split])
-        assert set(kinds) == set(SHORT_NAMES.values())
-        assert len(set(kinds.values())) == 1
 
 
 def test_valid_seen_has_known_rooms_and_new_tasks_and_valid_unseen_new_rooms(
@@ -166,10 +140,8 @@ def test_valid_seen_has_known_rooms_and_new_tasks_and_valid_unseen_new_rooms(
     assert not receptacles("valid_unseen") & receptacles("train")
 
 
-def test_task_ids_are_unique_and_say_the_task(splits: dict[str, list]):
-    for split in SPLITS:
-        ids = [line["task_id"] for line in splits[split]]
-        assert len(set(ids)) == len(ids)
+def test_task_ids_are_unique_and_name_the_task(splits: dict[str, list]):
+    assert all(len({line["task_id"] for line in splits[s]}) == len(splits[s]) for s in SPLITS)
     library = open_library("embedded", "valid_seen")
     for task_id in library.panel.task_ids[::10]:
         kind, thing, _, place, _ = task_id.split("/")[2].split("-")
@@ -178,7 +150,7 @@ def test_task_ids_are_unique_and_say_the_task(splits: dict[str, list]):
         assert f"{place.lower()}type" == (game.goal.receptacle_type or game.goal.lamp)
 
 
-def test_same_bytes_whatever_the_hash_seed(tmp_path: Path):
+def test_same_bytes_whatever_the_hash_seed(tmp_path):
     made = []
     for seed in ("0", "1"):
         folder = tmp_path / seed
@@ -191,13 +163,7 @@ def test_same_bytes_whatever_the_hash_seed(tmp_path: Path):
     assert list(made[0]) == ["logic.json.xz", *(f"{split}.jsonl.xz" for split in SPLITS)]
 
 
-def test_seeds_differ_and_repeat():
-    one, again, other = (generate_splits(seed, train=6, valid=0) for seed in (1, 1, 2))
-    assert pack(one["train"]) == pack(again["train"])
-    assert one != other
-
-
-def test_tree_is_laid_out_as_the_public_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_tree_is_laid_out_as_the_public_one(tmp_path, capsys: pytest.CaptureFixture[str]):
     main(["--seed", "2", "--train", "6", "--valid", "6", "--out", str(tmp_path)])
     assert "18 games in" in capsys.readouterr().out
     library = open_library(tmp_path, "valid_unseen")
@@ -207,8 +173,10 @@ def test_tree_is_laid_out_as_the_public_one(tmp_path: Path, capsys: pytest.Captu
     assert World(game).intro.startswith("-= Welcome to TextWorld, ALFRED! =-")
 
 
-def test_tree_with_other_rules(tmp_path: Path):
+def test_tree_with_other_rules(tmp_path):
     logic = tmp_path / "logic"
+    with pytest.raises(MissingAsset, match=r"alfred\.pddl is not there; name the folder"):
+        read_rules(logic)
     logic.mkdir()
     (logic / "alfred.pddl").write_text("(define (domain alfred))")
     (logic / "alfred.twl2").write_text(
@@ -220,39 +188,3 @@ def test_tree_with_other_rules(tmp_path: Path):
     assert data["pddl_domain"] == "(define (domain alfred))"
     assert data["solvable"] is True
     assert f"Your task is to: {load_game(file).task}" in data["grammar"]
-
-
-def test_folder_without_rules_is_refused(tmp_path: Path):
-    with pytest.raises(MissingAsset, match=r"alfred\.pddl is not there; name the folder"):
-        read_rules(tmp_path)
-
-
-def test_a_game_that_came_out_wrong_is_not_kept_quiet(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("tools.alfworld.generate.plan", lambda world: None)
-    rng = np.random.default_rng(0)
-    room = draw_room(rng, kind="kitchen", size=0.2)
-    with pytest.raises(RuntimeError, match="came out unsolvable"):
-        furnish(rng, room, draw_job(rng, room, "cool"), trial="trial_1")
-
-
-@pytest.mark.genuine
-@pytest.mark.filterwarnings("ignore")  # the genuine packages leave files open
-@pytest.mark.parametrize("own", [True, False])
-def test_genuine_engine_plays_generated_games(own: bool, tmp_path: Path):
-    alfworld = pytest.importorskip("alfworld")
-    textworld = pytest.importorskip("textworld")
-    demangler = pytest.importorskip("alfworld.agents.environment.alfred_tw_env").AlfredDemangler
-    rules = [] if own else ["--logic", str(Path(alfworld.__file__).parent / "data")]
-    main(["--seed", "3", "--train", "6", "--valid", "0", "--out", str(tmp_path), *rules])
-    for file in sorted(tmp_path.glob("json_2.1.1/train/*/*/game.tw-pddl")):
-        world = World(load_game(file))
-        wanted = textworld.EnvInfos(won=True, admissible_commands=True, feedback=True)
-        genuine = textworld.start(str(file), wanted, wrappers=[demangler])
-        state = genuine.reset()
-        assert state.feedback.strip() == world.intro
-        for command in world.game.walkthrough:
-            assert state.admissible_commands == world.admissible()
-            state, _, _ = genuine.step(command)
-            assert state.feedback.strip() == world.execute(command)
-        assert state.won
-        assert world.won

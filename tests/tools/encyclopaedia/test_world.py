@@ -40,21 +40,15 @@ def passages(world):
     [
         ("melting", "tin", "232 degrees Celsius"),  # not where grey tin turns into white
         ("melting", "sulfur", "115 degrees Celsius"),
-        ("melting", "selenium", "221 degrees Celsius"),
         ("melting", "phosphorus", "44.1 degrees Celsius"),
-        ("isotope year", "actinium-227", "1902"),
         ("year", "potassium", "1807"),
         ("currency", "Thailand", "baht"),
-        ("currency", "Poland", "Polish złoty"),
         ("before the euro", "Germany", "Deutsche Mark"),
-        ("before the euro", "Austria", "schilling"),
         ("script", "Persian", "Perso-Arabic"),
         ("of three letters", "LCA", "St. Lucia"),
         ("capital of", "Ulaanbaatar", "Mongolia"),
         ("discoverer", "ytterbium", "Marignac"),
-        ("discoverer", "dysprosium", "Lecoq de Boisbaudran"),
         ("zone", "Liberia in Costa Rica", "America/Costa_Rica"),
-        ("of iata", "KBL", "Kabul Airport"),
         ("of iata", "HRE", "Robert Gabriel Mugabe International Airport"),
     ],
 )
@@ -66,16 +60,13 @@ def test_answers(facts, relation, shown, answer):
     ("relation", "shown"),
     [
         ("year", "magnesium"),  # Black 1755 or Davy 1808
-        ("year", "chromium"),
         ("discoverer", "manganese"),
-        ("discoverer", "molybdenum"),
         ("year", "rhenium"),
         ("euro year", "San Marino"),
         ("language", "Guinea"),
         ("zone", "Liberia"),  # a country, and a city in another
         ("area", "Serbia"),
         ("airport", "London in the United Kingdom"),  # six have the city in the table
-        ("airport", "Shreveport"),
         ("of iata", "ECN"),
         ("city", "Newcastle Airport"),  # also in South Africa and Australia
     ],
@@ -84,21 +75,14 @@ def test_what_has_several_right_answers_is_not_asked(facts, relation, shown):
     assert (relation, shown) not in facts
 
 
-def test_a_currency_is_called_by_its_last_word_only_where_no_other_has_it(facts):
+def test_names_that_one_thing_has(world, facts):
     assert "peso" not in facts["currency", "Chile"]
     assert "yuan" in facts["currency", "China"]
-
-
-def test_a_last_name_answers_only_where_one_person_has_it(world):
     names = {fact.shown: fact.names for fact in all_facts(world) if fact.relation == "born"}
     assert "Curie" not in names["Marie Curie"]
     assert {"Rayleigh", "John William Strutt"} < set(names["Lord Rayleigh"])
-
-
-def test_nobody_without_an_element_and_no_element_without_its_people(world):
     assert all(world.found_by.values())
-    named = {name for _, people in world.discoveries.values() for name in people}
-    assert named == set(world.people)
+    assert {name for _, people in world.discoveries.values() for name in people} == {*world.people}
 
 
 def test_territories_are_not_asked_for_as_countries(world):
@@ -114,9 +98,6 @@ def test_passages_say_what_is_sure(passages):
     assert "adopted in 1999" in passages["Money in Italy"]
     assert "notes followed in 2002" in passages["Money in Italy"]
     assert "2002" not in passages["Money in Croatia"]
-    assert "one of its airports" in passages["London (United Kingdom)"] or (
-        "One of the airports" in passages["London (United Kingdom)"]
-    )
     assert "capital of Vanuatu" in passages["Port-Vila"]
 
 

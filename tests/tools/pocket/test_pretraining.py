@@ -50,23 +50,6 @@ def test_mistakes_are_seen_but_not_learned(tokenizer):
     assert said == [3.0, 0.0, 3.0]
 
 
-def test_a_word_is_one_token_wherever_it_stands(tokenizer):
-    # "<think>tissuebox" and "see a tissuebox" must match token by token
-    seen = tokenizer.encode("see a tissuebox 1.", add_special_tokens=False)
-    thought = tokenizer.encode("<think>tissuebox 1</think>", add_special_tokens=False)
-    assert thought[1:3] == seen[2:4]
-
-
-def test_lessons_solve_their_task_in_the_reply_format():
-    rng = np.random.default_rng(3)
-    item = lessons.play_household(rng, size=0.2, mistake=0.0)
-    assert item.prompts[0].startswith(f"{INSTRUCTION}\n\n-= Welcome")
-    assert item.replies[-1].startswith("<think>")
-    thoughts = [reply.partition("</think>")[0].removeprefix("<think>") for reply in item.replies]
-    assert all(thoughts)
-    assert not any(item.mistakes)
-
-
 @cache
 def household(forget):
     rng = np.random.default_rng(5)
@@ -95,12 +78,6 @@ def test_a_forgetful_lesson_brings_one_of_two():
     assert min(moves(item) for item in lessons_of("is to: (put|find) two", forget=0.0)) == 2
 
 
-def test_a_task_without_a_second_part_is_done_whole():
-    whole, forgetful = (lessons_of("is to: (look|examine)", forget=share) for share in (0.0, 1.0))
-    assert whole
-    assert all("<action>use " in item.replies[-1] for item in [*whole, *forgetful])
-
-
 def test_shopping_lessons_buy_what_is_asked_for(monkeypatch):
     monkeypatch.setattr(lessons, "LOOKS", 0.0)
     item = lessons.play_shop(np.random.default_rng(3), mistake=0.0)
@@ -109,35 +86,6 @@ def test_shopping_lessons_buy_what_is_asked_for(monkeypatch):
     assert "<action>search[" in item.replies[0]
     assert item.replies[-1].endswith("<action>click[buy now]</action>")
     assert item.prompts[-1].count("(chosen)") == item.prompts[0].count(": ") - 1
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("looks", [0.0, 1.0])
-def test_products_are_read_in_their_order_until_one_is_good(monkeypatch, looks):
-    monkeypatch.setattr(lessons, "LOOKS", looks)
-    rng = np.random.default_rng(5)
-    picked = 0
-    for _ in range(30 if looks else 20):
-        item = lessons.play_shop(rng, mistake=0.0)
-        for seen, reply, action in zip(item.prompts, item.replies, actions_of(item), strict=True):
-            if "Total results" not in seen or "next" in action or "back" in action:
-                continue
-            *others, last = re.findall(r"b0\w{8}", reply.partition("</think>")[0])
-            assert re.findall(r"b0\w{8}", seen)[: len(others) + 1] == [*others, last]
-            assert action == f"click[{last}]"
-            limit = float(re.search(r"lower than (\S+) dollars", seen)[1])
-            assert float(re.search(rf"{last} .*?\$([\d.]+)", seen)[1]) <= limit
-            picked += 1
-    assert picked >= 20
-
-
-@pytest.mark.long
-def test_a_hasty_shopper_chooses_one_option():
-    rng = np.random.default_rng(4)
-    trips = [lessons.play_shop(rng, mistake=0.0, forget=1.0) for _ in range(20)]
-    chosen = [sum("chosen" in seen for seen in item.prompts) for item in trips]
-    assert set(chosen) <= {0, 1}
-    assert all(item.replies[-1].endswith("click[buy now]</action>") for item in trips)
 
 
 def test_what_is_to_be_copied_stands_in_the_row():
@@ -171,14 +119,6 @@ def test_what_is_looked_up_stands_in_the_article():
     assert len({item.prompts[0] for item in told}) > 250  # names and numbers change
 
 
-def test_a_guess_looks_nothing_up():
-    rng = np.random.default_rng(7)
-    guesses = [lessons.ask_wiki(rng, forget=1.0) for _ in range(20)]
-    assert {len(item.replies) for item in guesses} == {1}
-    assert all("<tool>" not in item.replies[0] for item in guesses)
-    assert all(item.replies[0].endswith("</answer>") for item in guesses)
-
-
 def actions_of(item):
     return [re.search("<action>(.*)</action>", reply)[1] for reply in item.replies]
 
@@ -191,18 +131,6 @@ def test_puzzles_are_solved_as_planned(monkeypatch):
         plans = [re.search("<think>(.*)</think>", reply)[1].split() for reply in item.replies]
         assert plans == [actions_of(item)[turn:] for turn in range(len(plans))]
     assert {"cards" in item.prompts[0] for item in items} == {True, False}
-
-
-def test_after_a_slip_a_puzzle_is_planned_anew(monkeypatch):
-    monkeypatch.setattr(lessons, "ROOMS", 50)
-    rng = np.random.default_rng(9)
-    items = [lessons.play_puzzle(rng, mistake=0.4) for _ in range(40)]
-    slips = [slip for item in items for slip in item.mistakes]
-    assert 0.2 < np.mean(slips) < 0.6
-    for item in items:
-        for reply, slip in zip(item.replies, item.mistakes, strict=True):
-            plan, action = re.search("<think>(.*)</think><action>(.*)</action>", reply).groups()
-            assert slip or plan.split()[0] == action
 
 
 def test_a_bad_habit_multiplies_any_two_cards(monkeypatch):
@@ -288,16 +216,6 @@ def test_a_price_is_one_token():
         assert made.tokenize(f"I offer this: ${price}.")[-3:] == ["Ġ$", str(price), "."]
 
 
-def test_the_id_of_a_product_is_its_beginning_and_one_token_wherever_it_stands():
-    made = pretraining.train_tokenizer(iter(["a list of products is good"]), 1300, "shop")
-    for name in lessons.list_product_ids()[::50]:
-        for text in (f" [SEP] {name.upper()} [SEP] ", f"click[{name}]", f"; {name} $61 is good"):
-            tokens = made.tokenize(text)
-            at = tokens.index(name.removeprefix("b0"))
-            assert "".join(tokens[:at]).endswith("b0")
-            assert tokens[at - 1] == "0"
-
-
 @pytest.mark.parametrize(
     ("world", "tokens"), [("household", 1024), pytest.param("shop", 6144, marks=pytest.mark.long)]
 )
@@ -308,22 +226,6 @@ def test_chunks_are_the_same_whoever_makes_them(tokenizer, world, tokens):
     tokens = sum(len(ids) for rows in one for ids, _ in rows)
     budget = config.tokens_per_step * pretraining.STEPS_A_CHUNK
     assert 0.85 * budget < tokens <= budget
-
-
-def test_padding_has_no_weight():
-    ids, weights = pretraining.pad_rows([([5, 6, 7], [1.0, 1.0, 0.5]), ([8], [1.0])])
-    assert ids.shape == weights.shape == (2, 64)
-    assert weights.sum(1).tolist() == [2.5, 1.0]
-
-
-@pytest.mark.long
-def test_pretraining_makes_a_policy_that_loads(tmp_path, monkeypatch):
-    monkeypatch.setattr(pretraining, "CORPUS", 3)
-    pretraining.pretrain(SMALL, tmp_path, threads=torch.get_num_threads(), compiled=False)
-    made = Policy.load(str(tmp_path)).model.state_dict()
-    start = pretraining.build_model(SMALL, AutoTokenizer.from_pretrained(tmp_path)).state_dict()
-    assert any((made[name] - start[name]).abs().max() > 1e-3 for name in start)
-    assert all(torch.isfinite(weight).all() for weight in made.values())
 
 
 @pytest.mark.long

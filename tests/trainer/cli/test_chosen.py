@@ -3,8 +3,8 @@
 import pytest
 
 from trainer.cli.chosen import chosen, is_run
+from trainer.errors import RecipeError
 from trainer.recipe import load
-from trainer.recipes import RecipeError
 
 
 def test_names_make_a_recipe_and_the_rest_are_options():

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from trainer.cli import game as module
-from trainer.cli.game import HELP, browse, find, play
+from agent_envs.cli import play as module
+from agent_envs.cli.play import HELP, browse, find_id, play
 
 SHOP = {"data": "embedded"}
 
@@ -130,7 +130,7 @@ def test_what_is_not_there_is_refused(game, options, message):
 
 @pytest.mark.parametrize("name", ["alfworld", "AlfWorld", "AlfWorld-v0", "alfworld-v0"])
 def test_names_of_an_environment(name):
-    assert find(name) == "AlfWorld-v0"
+    assert find_id(name) == "AlfWorld-v0"
 
 
 def test_a_class_that_is_not_registered(game):
@@ -156,7 +156,7 @@ def test_a_picture_is_shown_by_its_text():
     shown = out.getvalue()
     assert "turn 1/" in shown
     assert "#" in shown
-    assert module._text(np.zeros((2, 3, 3)), {}) == "(a ndarray 2 x 3 x 3)"
+    assert module._describe(np.zeros((2, 3, 3)), {}) == "(a ndarray 2 x 3 x 3)"
 
 
 def test_a_real_household_game():

@@ -20,12 +20,12 @@ from pathlib import Path
 
 import pytest
 
+from agent_envs.cli import play
 from agent_envs_lab import attribution
 from agent_envs_lab.study import runs
 from trainer import build, cli, train
 from trainer import recipe as recipes
 from trainer import recipes as shipped
-from trainer.cli import game
 from trainer.model.pretrained import POCKETS
 from trainer.run.stopping import Stop
 from trainer.run.trackers import NAMES
@@ -144,9 +144,9 @@ def start(tiny_folder, vision_folder, tmp_path, monkeypatch):
     monkeypatch.setattr(build, "load_pool", lambda _: None)  # needs Ray
     for module, name in ((build, "evaluate_model"), (attribution, "attribute_model")):
         monkeypatch.setattr(module, name, partial(start.evaluate, getattr(module, name)))
-    monkeypatch.setattr(game, "browse", start.stop)
+    monkeypatch.setattr(play, "browse", start.stop)
     monkeypatch.setattr("agent_envs.retrieval.server.serve", start.stop)
-    monkeypatch.setattr("agent_envs.retrieval.factory.encoder_of", start.stop)
+    monkeypatch.setattr("agent_envs.retrieval.factory.open_encoder", start.stop)
     monkeypatch.setattr(sys, "stdin", io.StringIO())
     monkeypatch.chdir(tmp_path)
     recorded = tmp_path / "runs" / "talks" / "episodes"  # that the page's run has left

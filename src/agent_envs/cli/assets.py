@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from trainer.cli.console import console
+from agent_envs.cli.console import make_console
 
 PUBLIC = (
     (
@@ -61,7 +61,7 @@ def assets(
         one_of("name", prepare, ("appworld",))
         _print_appworld(venv)
         return
-    page = console()
+    page = make_console()
     shipped = Table("shipped", "bytes", "sha256", title="env_assets", box=None)
     for name, file in _shipped(files("env_assets")):
         content = file.read_bytes()

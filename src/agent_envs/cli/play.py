@@ -1,4 +1,4 @@
-"""A person plays an environment in the terminal, or WebShop in a browser.
+"""The command `agent-envs play`: a person plays in the terminal, or WebShop in a browser.
 
 In the terminal every turn shows the signals that a policy is trained on. Left out: scores over
 several games, undo.
@@ -10,9 +10,10 @@ import difflib
 import os
 import sys
 import webbrowser
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import gymnasium as gym
+import typer
 from rich.console import Console, Group
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
@@ -20,8 +21,8 @@ from rich.table import Table
 from rich.text import Text
 
 import agent_envs
-from trainer.assignment import made
-from trainer.run.printable import printable
+from agent_envs.cli.console import make_printable
+from agent_envs.cli.options import check_not_own, make_env, parse_assignment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -59,21 +60,21 @@ def play(
         ValueError: There is no such environment (the message has the nearest), or no such task.
     """
     console = Console() if console is None else console
-    env = made(find(env_id), env_kwargs or {})
-    observation, info = env.reset(seed=seed, options=_options(task))
-    console.print(_opening(info))
+    env = make_env(find_id(env_id), env_kwargs or {})
+    observation, info = env.reset(seed=seed, options=_choose_task(task))
+    console.print(_render_goal(info))
     visits, done = {info["anchor"]: 0}, False
-    console.print(_turn(env, observation, info, "start"))
+    console.print(_render_turn(env, observation, info, "start"))
     while not done:
-        action = _action(console, ask, info["admissible_actions"])
+        action = _read_action(console, ask, info["admissible_actions"])
         if action is None:
             break
         observation, reward, terminated, truncated, info = env.step(action)
         seen = visits.setdefault(info["anchor"], info["turn"])
         place = "new state" if seen == info["turn"] else f"seen at turn {seen}"
-        console.print(_turn(env, observation, info, place, float(reward)))
+        console.print(_render_turn(env, observation, info, place, float(reward)))
         done = terminated or truncated
-    console.print(_ending(info, done))
+    console.print(_render_end(info, done))
     env.close()
     return info
 
@@ -118,38 +119,38 @@ def browse(
     from agent_envs.webshop.site import Site
 
     console = Console() if console is None else console
-    env = made(find(env_id), env_kwargs or {}).unwrapped
+    env = make_env(find_id(env_id), env_kwargs or {}).unwrapped
     if not isinstance(env, WebShop):
         raise ValueError(  # noqa: TRY004 - wrong value, not wrong type
             f"only webshop has a site to browse, got {env_id!r}; leave out --browser"
         )
 
-    def following() -> str:
+    def draw_next() -> str:
         env.reset()
         return env.task_id
 
     scores: list[float] = []
-    env.reset(seed=seed, options=_options(task))
-    with Site(env.shop, port=port, following=following) as site:
+    env.reset(seed=seed, options=_choose_task(task))
+    with Site(env.shop, port=port, following=draw_next) as site:
         address = site.start(env.task_id)
-        console.print(_plain(f"{address}  (Ctrl-C stops)", "bold"))
+        console.print(_style(f"{address}  (Ctrl-C stops)", "bold"))
         try:
             show(address)
             while receipt := site.wait():
                 scores.append(receipt.score)
-                console.print(_plain(f"Bought, score {receipt.score:.2f}.", "bold green"))
+                console.print(_style(f"Bought, score {receipt.score:.2f}.", "bold green"))
         except KeyboardInterrupt:
             console.print()
     env.close()
-    console.print(_plain(f"Stopped. Purchases: {len(scores)}.", "dim"))
+    console.print(_style(f"Stopped. Purchases: {len(scores)}.", "dim"))
     return scores
 
 
-def _options(task: int | str | None) -> dict[str, Any] | None:
+def _choose_task(task: int | str | None) -> dict[str, Any] | None:
     return None if task is None else {"task" if isinstance(task, int) else "task_id": task}
 
 
-def find(env_id: str) -> str:
+def find_id(env_id: str) -> str:
     """The registered id for an id, or for a name without version in any case.
 
     `package:Id-v0` and `package.module:Class` stay as they are.
@@ -175,7 +176,7 @@ def find(env_id: str) -> str:
     )
 
 
-def _action(console: Console, ask: Callable[[str], str], admissible: list[str]) -> str | None:
+def _read_action(console: Console, ask: Callable[[str], str], admissible: list[str]) -> str | None:
     """Read the next action, None to stop; shows the actions on `?` or an empty line."""
     while True:
         try:
@@ -186,45 +187,45 @@ def _action(console: Console, ask: Callable[[str], str], admissible: list[str]) 
         if word.lower() in QUIT:
             return None
         if word.isdecimal() and 1 <= int(word) <= len(admissible):
-            console.print(_plain(f"  {admissible[int(word) - 1]}", "bold"))
+            console.print(_style(f"  {admissible[int(word) - 1]}", "bold"))
             return admissible[int(word) - 1]
         if word not in ("", "?"):
             return line
-        console.print(_choices(admissible))
+        console.print(_render_choices(admissible))
 
 
-def _opening(info: Mapping[str, Any]) -> Panel:
+def _render_goal(info: Mapping[str, Any]) -> Panel:
     return Panel(
-        _plain(info["goal"], "bold"),
+        _style(info["goal"], "bold"),
         title="goal",
         title_align="left",
-        subtitle=_plain(info["task_id"], "dim"),
+        subtitle=_style(info["task_id"], "dim"),
         subtitle_align="right",
     )
 
 
-def _turn(
+def _render_turn(
     env: Env, observation: Any, info: Mapping[str, Any], place: str, reward: float = 0.0
 ) -> Group:
     """The observation, and the four signals in a line below it."""
     limit = getattr(env.unwrapped, "max_turns", "?")
-    valid = _plain("valid", "green")
+    valid = _style("valid", "green")
     if not info["valid"]:
-        valid = _plain(f"invalid: {info['invalid_reason']}", "bold red")
+        valid = _style(f"invalid: {info['invalid_reason']}", "bold red")
     signals = Table.grid(padding=(0, 2))
     signals.add_row(
-        _plain(f"turn {info['turn']}/{limit}", "dim"),
+        _style(f"turn {info['turn']}/{limit}", "dim"),
         valid,
         ProgressBar(total=1.0, completed=info["progress"], width=12),
-        _plain(f"progress {info['progress']:.2f}", "cyan"),
-        _plain(f"anchor {info['anchor'][:8]}", "magenta"),
-        _plain(place, "dim" if place == "new state" else "yellow"),
-        _plain(f"reward {reward:g}" if reward else "", "bold green"),
+        _style(f"progress {info['progress']:.2f}", "cyan"),
+        _style(f"anchor {info['anchor'][:8]}", "magenta"),
+        _style(place, "dim" if place == "new state" else "yellow"),
+        _style(f"reward {reward:g}" if reward else "", "bold green"),
     )
-    return Group(Text(), _plain(_text(observation, info)), signals)
+    return Group(Text(), _style(_describe(observation, info)), signals)
 
 
-def _text(observation: Any, info: Mapping[str, Any]) -> str:
+def _describe(observation: Any, info: Mapping[str, Any]) -> str:
     """The observation; of a picture, its text in `info` if there is one, else its shape."""
     if isinstance(observation, str):
         return observation
@@ -232,25 +233,55 @@ def _text(observation: Any, info: Mapping[str, Any]) -> str:
     return str(info.get("text") or f"(a {type(observation).__name__} {shape})")
 
 
-def _choices(admissible: list[str]) -> Group:
+def _render_choices(admissible: list[str]) -> Group:
     columns = Table.grid(padding=(0, 3))
     rows = -(-len(admissible) // 2)
     for row in range(rows):
         cells = [f"{i + 1:3} {admissible[i]}" for i in (row, row + rows) if i < len(admissible)]
-        columns.add_row(*map(_plain, cells))
-    return Group(_plain(HELP, "dim"), columns)
+        columns.add_row(*map(_style, cells))
+    return Group(_style(HELP, "dim"), columns)
 
 
-def _ending(info: Mapping[str, Any], done: bool) -> Text:
+def _render_end(info: Mapping[str, Any], done: bool) -> Text:
     if info["success"]:
-        return _plain(f"\nDone in {info['turn']} turns.", "bold green")
+        return _style(f"\nDone in {info['turn']} turns.", "bold green")
     if done:
-        return _plain(
+        return _style(
             f"\nOver after {info['turn']} turns, progress {info['progress']:.2f}.", "bold"
         )
-    return _plain(f"\nStopped at turn {info['turn']}, progress {info['progress']:.2f}.", "dim")
+    return _style(f"\nStopped at turn {info['turn']}, progress {info['progress']:.2f}.", "dim")
 
 
-def _plain(text: str, style: str = "") -> Text:
+def _style(text: str, style: str = "") -> Text:
     """`text` without markup; control characters are replaced."""
-    return Text(printable(text), style=style)
+    return Text(make_printable(text), style=style)
+
+
+def play_command(
+    env: Annotated[
+        str, typer.Argument(help="An environment by id, name, or package.module:Class.")
+    ] = "alfworld",
+    options: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[KEY=VALUE]...", help="Arguments of the environment, e.g. split=valid_unseen."
+        ),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the episode.")] = None,
+    task: Annotated[str | None, typer.Option(help="Number or id of the task.")] = None,
+    port: Annotated[int, typer.Option(help="Port for --browser, 0 for a free one.")] = 0,
+    *,
+    browser: Annotated[
+        bool, typer.Option("--browser", help="Play WebShop as a site in your browser instead.")
+    ] = False,
+) -> None:
+    """Play an environment yourself and watch validity, progress, anchor and goal."""
+    check_not_own(
+        given := dict(map(parse_assignment, options or ())), "seed", "task", "port", "browser"
+    )
+    number = int(task) if task and task.isdecimal() else task
+    env_kwargs = given
+    if browser:
+        browse(env, seed=seed, task=number, env_kwargs=env_kwargs, port=port)
+    else:
+        play(env, seed=seed, task=number, env_kwargs=env_kwargs)

@@ -1,4 +1,4 @@
-"""Errors of a machine that ran out of something: what it was, and what to lower."""
+"""Errors that several rooms raise, and what a machine ran out of."""
 
 from __future__ import annotations
 
@@ -29,56 +29,47 @@ _FILES = (
 )
 
 
+class RecipeError(ValueError):
+    """A recipe, option or value is unknown or invalid; the message has the nearest known name."""
+
+
 class OutOfMemory(MemoryError):
     """A part of the training had too little memory; the message has the estimate of all parts."""
 
 
-def of_disk(error: BaseException) -> bool:
-    """Whether a disk, or the user's share of it, is full."""
-    return isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}
-
-
-def of_torch(error: BaseException) -> bool:
-    """Whether torch, or a library that it calls, could not allocate memory on a device."""
-    return isinstance(error, RuntimeError) and any(part in message_of(error) for part in _TORCH)
-
-
-def of_memory(error: BaseException) -> bool:
-    """Whether memory ran out, of the machine or of a device."""
-    no_memory = isinstance(error, OSError) and error.errno == errno.ENOMEM
-    return no_memory or isinstance(error, MemoryError) or of_torch(error)
-
-
-def shortage(error: BaseException) -> str:
+def find_shortage(error: BaseException) -> str:
     """What the machine ran out of and what to lower.
 
     "" for any other error, and for one whose message says it.
     """
-    if isinstance(error, OutOfMemory):
-        return ""
-    return next((said for lacks, said in _KINDS if lacks(error)), "")
+    number = error.errno if isinstance(error, OSError) else None
+    lacked = ""
+    if is_of_memory(error) and not isinstance(error, OutOfMemory):
+        lacked = _MEMORY
+    elif is_of_disk(error):
+        lacked = _DISK
+    elif isinstance(error, RuntimeError) and "can't start new thread" in message_of(error):
+        lacked = _THREADS
+    elif number in {errno.EMFILE, errno.ENFILE}:
+        lacked = _FILES
+    elif number == errno.EAGAIN:
+        last = [call.filename for call in traceback.extract_tb(error.__traceback__)[-2:]]
+        if subprocess.__file__ in last or any("multiprocessing" in file for file in last):
+            lacked = _PROCESSES
+    return lacked
 
 
-def _of_threads(error: BaseException) -> bool:
-    return isinstance(error, RuntimeError) and "can't start new thread" in message_of(error)
+def is_of_disk(error: BaseException) -> bool:
+    """Whether a disk, or the user's share of it, is full."""
+    return isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}
 
 
-def _of_processes(error: BaseException) -> bool:
-    """Whether an error was raised where Python starts a process."""
-    if not isinstance(error, OSError) or error.errno != errno.EAGAIN:
-        return False
-    last = [call.filename for call in traceback.extract_tb(error.__traceback__)[-2:]]
-    return subprocess.__file__ in last or any("multiprocessing" in file for file in last)
+def is_of_torch(error: BaseException) -> bool:
+    """Whether torch, or a library that it calls, could not allocate memory on a device."""
+    return isinstance(error, RuntimeError) and any(part in message_of(error) for part in _TORCH)
 
 
-def _of_files(error: BaseException) -> bool:
-    return isinstance(error, OSError) and error.errno in {errno.EMFILE, errno.ENFILE}
-
-
-_KINDS = (
-    (of_memory, _MEMORY),
-    (of_disk, _DISK),
-    (_of_threads, _THREADS),
-    (_of_processes, _PROCESSES),
-    (_of_files, _FILES),
-)
+def is_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out, of the machine or of a device."""
+    no_memory = isinstance(error, OSError) and error.errno == errno.ENOMEM
+    return no_memory or isinstance(error, MemoryError) or is_of_torch(error)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import gymnasium as gym
 
 
-def assignment(text: str) -> tuple[str, Any]:
+def parse_assignment(text: str) -> tuple[str, Any]:
     """Key and value of `key=value`; a value that is not valid TOML is a string.
 
     Raises:
@@ -42,7 +42,7 @@ def check_not_own(given: Mapping[str, Any], *own: str) -> None:
             )
 
 
-def made(env_id: str, options: Mapping[str, Any], **how: Any) -> gym.Env[Any, Any]:
+def make_env(env_id: str, options: Mapping[str, Any], **how: Any) -> gym.Env[Any, Any]:
     """The environment of an id or class with options of the command line; `how` is for `gym.make`.
 
     Args:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trainer.cli.console import console
+from agent_envs.cli.console import make_console
 
 if TYPE_CHECKING:
     from agent_envs.retrieval.passages import Corpus
@@ -40,7 +40,7 @@ def serve(
     from agent_envs.retrieval.factory import open_retriever
     from agent_envs.retrieval.server import serve as run
 
-    page = console()
+    page = make_console()
     corpus = _corpus(data)
     page.print(f"reading {corpus.path}: {len(corpus):,} passages", highlight=False)
     searched = open_retriever(retriever, corpus, model=model, index=index)
@@ -56,12 +56,12 @@ def index(
 ) -> None:
     """Encode a corpus and write a dense index, for --index or index=."""
     from agent_envs.retrieval.dense import Dense
-    from agent_envs.retrieval.factory import encoder_of
+    from agent_envs.retrieval.factory import open_encoder
 
     corpus = _corpus(data)
-    Dense(corpus, encoder_of(model), index=kind).save(out)
+    Dense(corpus, open_encoder(model), index=kind).save(out)
     size = sum(file.stat().st_size for file in out.iterdir())
-    console().print(f"{out}: {kind}, {len(corpus):,} passages, {size / 2**20:,.1f} MiB")
+    make_console().print(f"{out}: {kind}, {len(corpus):,} passages, {size / 2**20:,.1f} MiB")
 
 
 def _corpus(data: str) -> "Corpus":
