@@ -10,8 +10,7 @@ from agent_envs_lab.doctor import examine
 from tests.trainer.conftest import quiet, short
 from trainer import cli, recipe
 from trainer.cli.app import app
-from trainer.model.lora import LoRA
-from trainer.model.policy import Policy
+from trainer.model.policy import LoRA, Policy
 from trainer.run import memory
 from trainer.run.memory import GIB, OutOfMemory
 from trainer.train import train
