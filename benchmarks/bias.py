@@ -102,7 +102,7 @@ def measure_row(row: Row, world: bias.World, rollouts: int) -> bias.Bias | None:
 
 def format_bias(found: bias.Bias | None) -> str:
     """Relative bias and cosine."""
-    return f"{found.relative:.3f} / {found.cosine:.3f}" if found else "-"
+    return f"{found.relative:.3f}/{found.cosine:.3f}" if found else "-"
 
 
 def make_tables(rollouts: int) -> list[Table]:

@@ -93,7 +93,7 @@ def _scores(scored: dict[str, Any], names: list[str], what: str) -> str:
     lines.append(f"|---|{'---|' * len(names)}---|{'---|' if counts else ''}")
     for method in sorted(found, key=lambda m: -mean[m]):
         cells = [
-            " / ".join(_cell(found[method].get(f"{name}_{state}")) for state in STATES)
+            "/".join(_cell(found[method].get(f"{name}_{state}")) for state in STATES)
             for name in names
         ]
         signs = [apart.apart for _, apart in found[method].values()]

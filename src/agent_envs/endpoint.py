@@ -356,7 +356,7 @@ class Endpoint:
         body = json.dumps(asked).encode()
         line.usage = line.usage._replace(requests=line.usage.requests + 1)
         try:
-            reply = await here.post(url, body, headers, seconds=self.timeout)
+            reply = await here.request("POST", url, body, headers, seconds=self.timeout)
         except NoAnswerError as error:
             line.usage = line.usage._replace(requests=line.usage.requests - 1)
             raise _Failure("down", str(error)) from None

@@ -14,7 +14,7 @@ import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
 from agent_envs.options import check_options
-from agent_envs.panels import nearest
+from agent_envs.panels import nearest, one_of
 from agent_envs.replies import unwrap_agent_env
 from agent_envs.spaces import OBSERVATION_LENGTH, FreeText
 
@@ -176,8 +176,7 @@ class Prompt(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         Raises:
             ValueError: `what` is not one of these.
         """
-        if what not in BLIND:
-            raise ValueError(f"unknown blind {what!r}{nearest(what, BLIND)}; known are {BLIND}")
+        one_of("blind", what, BLIND)
         first = leave_out_goal(self._slots["first_observation"], self._slots["task_description"])
         aimless = {"current_observation": self._aimless, "first_observation": first}
         if what == "both":

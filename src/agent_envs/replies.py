@@ -12,6 +12,7 @@ from gymnasium.utils import RecordConstructorArgs
 
 from agent_envs.contract import AgentEnv, Malformed
 from agent_envs.options import check_options
+from agent_envs.panels import one_of
 from agent_envs.spaces import OBSERVATION_LENGTH, FreeText
 
 TAGS = ("think", "action")
@@ -83,8 +84,7 @@ class ParseReply(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
                 f"{self.inner} reads whole replies itself, as {self.inner.reply_form!r}; leave "
                 "ParseReply out"
             )
-        if on_malformed not in ("skip", "attempt"):
-            raise ValueError(f"on_malformed is 'skip' or 'attempt', got {on_malformed!r}")
+        one_of("on_malformed", on_malformed, ("skip", "attempt"))
         if not tags:
             raise ValueError(f"ParseReply needs the action's tag at least, got tags={tags!r}")
         self.tags = tuple(tags)

@@ -15,6 +15,8 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import iterate
 
+from agent_envs.panels import one_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -60,9 +62,9 @@ def make_vec(
     """
     if n < 1:
         raise ValueError(f"n, the number of copies, must be at least 1, got {n}")
-    if vectorization_mode not in ("sync", "async"):
-        raise ValueError(f"vectorization_mode is 'sync' or 'async', got {vectorization_mode!r}")
-    vector_kwargs: dict[str, Any] = {"autoreset_mode": _read_autoreset(autoreset)}
+    one_of("vectorization_mode", vectorization_mode, ("sync", "async"))
+    one_of("autoreset", autoreset, [mode.name.lower() for mode in AutoresetMode])
+    vector_kwargs: dict[str, Any] = {"autoreset_mode": AutoresetMode[autoreset.upper()]}
     if vectorization_mode == "async":
         vector_kwargs["shared_memory"] = False
     made = gym.make_vec(
@@ -206,11 +208,3 @@ class _AtOnce(VectorWrapper[Any, Any, Any]):
         for copy in self.copies:
             copy.fetched.clear()  # results left over from a call that raised
         call_concurrently(calls)
-
-
-def _read_autoreset(name: str) -> AutoresetMode:
-    try:
-        return AutoresetMode[name.upper()]
-    except KeyError:
-        known = tuple(mode.name.lower() for mode in AutoresetMode)
-        raise ValueError(f"autoreset is one of {known}, got {name!r}") from None

@@ -93,18 +93,6 @@ class Process:
         finally:
             future.cancel()  # has no effect on one that is done
 
-    async def post(
-        self,
-        url: str,
-        body: bytes,
-        headers: Mapping[str, str],
-        *,
-        seconds: float,
-        largest: int = LARGEST,
-    ) -> Reply:
-        """The answer to a POST of JSON; see `request`."""
-        return await self.request("POST", url, body, headers, seconds=seconds, largest=largest)
-
     async def request(
         self,
         method: str,

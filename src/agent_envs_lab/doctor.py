@@ -18,7 +18,7 @@ from agent_envs.web import ServerError
 from agent_envs_lab import memory
 from credit.filters import is_dead
 from trainer.build import derive, load_policy, make_method, make_rollouts, make_sampler
-from trainer.engine.factory import make_engine
+from trainer.engine import make_engine
 from trainer.learn.batch import make_rows
 from trainer.learn.update import recomputed
 from trainer.play.rollout import draw_tasks
@@ -68,7 +68,7 @@ def examine(recipe: Recipe) -> Iterator[Finding]:
         return
     yield _model(policy)
     compares = recipe.update.kl != "none" or method.needs_reference
-    yield _memory(policy, recipe, reference=compares and not policy.adapted)
+    yield _memory(policy, recipe, reference=compares and not policy.has_adapter)
     yield _resolution(policy, recipe.update.learning_rate)
     with TemporaryDirectory() as folder:
         try:

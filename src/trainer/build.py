@@ -14,10 +14,8 @@ import numpy as np
 import torch
 
 import credit
-from trainer.engine import Sampler
-from trainer.engine.factory import make_engine
+from trainer.engine import Decoding, Sampler, make_engine
 from trainer.engine.own import OwnEngine
-from trainer.engine.sampling import Decoding
 from trainer.errors import RecipeError
 from trainer.methods import Method
 from trainer.methods.critic import WithCritic
@@ -28,8 +26,7 @@ from trainer.methods.judge import WithJudge
 from trainer.methods.own import find_method, make_estimator
 from trainer.methods.stapo import WithSTAPO
 from trainer.methods.turnrd import WithTurnRD
-from trainer.model.lora import FULL
-from trainer.model.policy import Policy
+from trainer.model.policy import FULL, Policy
 from trainer.play import failures
 from trainer.play.partner import PolicyPartner
 from trainer.play.rollout import Rollouts, Task

@@ -36,7 +36,7 @@ from trainer.build import (
     make_rollouts,
     make_sampler,
 )
-from trainer.engine.factory import make_engine
+from trainer.engine import make_engine
 from trainer.errors import OutOfMemory, is_of_memory
 from trainer.learn import sft
 from trainer.learn.batch import make_rows

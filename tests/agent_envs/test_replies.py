@@ -152,7 +152,11 @@ def test_the_environments_own_verdict_stands_for_a_well_formed_reply():
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"on_malformed": "ignore"}, ValueError, "'skip' or 'attempt', got 'ignore'"),
+        (
+            {"on_malformed": "ignore"},
+            ValueError,
+            "unknown on_malformed 'ignore'; known are skip, attempt",
+        ),
         ({"tags": ()}, ValueError, r"needs the action's tag at least, got tags=\(\)"),
         ({"env": gym.make("CartPole-v1")}, TypeError, "ParseReply needs an agent_envs.AgentEnv"),
         (

@@ -13,8 +13,7 @@ from tests.trainer.conftest import quiet, short
 from trainer import cli, recipe
 from trainer.cli.app import app
 from trainer.errors import OutOfMemory
-from trainer.model.lora import LoRA
-from trainer.model.policy import Policy
+from trainer.model.policy import LoRA, Policy
 from trainer.train import train
 
 

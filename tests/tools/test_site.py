@@ -142,7 +142,7 @@ def test_the_counts_that_the_page_and_the_readme_quote_are_those_of_its_tables()
         if row["method"] != "grpo"
         for name, cell in row.items()
         if name not in {"method", "mean to GRPO", "above, below"}
-        for value in cell.split(" / ")
+        for value in cell.split("/")
         if value != "–"
     ]
     page = (ROOT / "docs" / "measured_credit.md").read_text(encoding="utf-8")

@@ -115,14 +115,10 @@ def bias(method: Method) -> str:
     """The section on exact bias: the method's rows of the table in docs/credit.md."""
     text = (ROOT / "docs" / "credit.md").read_text(encoding="utf-8")
     lines = re.findall(
-        r"^\| method \| stop .*$|^\| `[^`]+` \|(?: [-\d./ ]+ \|){7}$", text, re.MULTILINE
+        r"^\| method \| stop .*$|^\| `[^`]+` \|(?: [-\d./]+ \|){7}$", text, re.MULTILINE
     )
     head, *rows = lines
-    of_it = [
-        row.replace(" / ", "&nbsp;/&nbsp;")
-        for row in rows
-        if re.split(r"[`,]", row)[1] in method.names
-    ]
+    of_it = [row for row in rows if re.split(r"[`,]", row)[1] in method.names]
     if not of_it:
         return "Not among the methods that were enumerated.\n"
     about = (

@@ -95,7 +95,7 @@ class Draft:
         fit = [c for c in self.contacts if not relationships or c["relationship"] in relationships]
         return self.rng.sample(fit, count)
 
-    def time_at(self, days: int, hour: int = 12, minute: int = 0) -> str:
+    def format_time(self, days: int, hour: int = 12, minute: int = 0) -> str:
         """The time `days` days from today, in ISO form to the minute."""
         when = (self.now + timedelta(days=days)).replace(hour=hour, minute=minute)
         return when.isoformat(timespec="minutes")
@@ -116,7 +116,7 @@ class Draft:
             recipients=[self.me],
             subject=subject,
             body=body,
-            sent_at=self.time_at(-days, self.rng.randrange(7, 9), self.rng.randrange(60)),
+            sent_at=self.format_time(-days, self.rng.randrange(7, 9), self.rng.randrange(60)),
             read=self.rng.choice((True, False)),
             starred=False,
         )
@@ -129,12 +129,12 @@ class Draft:
         self, title: str, days: int, hour: int, minutes: int, place: str = "", *guests: str
     ) -> None:
         """Add an event."""
-        start = datetime.fromisoformat(self.time_at(days, hour))
+        start = datetime.fromisoformat(self.format_time(days, hour))
         end = (start + timedelta(minutes=minutes)).isoformat(timespec="minutes")
         self.add_row(
             "events",
             title=title,
-            start=self.time_at(days, hour),
+            start=self.format_time(days, hour),
             end=end,
             place=place,
             guests=list(guests),
@@ -142,7 +142,7 @@ class Draft:
 
     def add_file(self, path: str, text: str, *, days: int = 30) -> None:
         """Add a file."""
-        self.add_row("files", path=path, text=text, created_at=self.time_at(-days, 10))
+        self.add_row("files", path=path, text=text, created_at=self.format_time(-days, 10))
 
     def add_payment(
         self, sender: str, receiver: str, amount: float, note: str, *, days: int
@@ -154,14 +154,14 @@ class Draft:
             receiver=receiver,
             amount=amount,
             note=note,
-            paid_at=self.time_at(-days, self.rng.randrange(6, 9), self.rng.randrange(60)),
+            paid_at=self.format_time(-days, self.rng.randrange(6, 9), self.rng.randrange(60)),
         )
 
     def add_request(
         self, requester: str, payer: str, amount: float, note: str, status: str = "pending"
     ) -> None:
         """Add a request for money."""
-        asked = self.time_at(-self.rng.randrange(1, 9), 8, self.rng.randrange(60))
+        asked = self.format_time(-self.rng.randrange(1, 9), 8, self.rng.randrange(60))
         self.add_row(
             "requests",
             requester=requester,

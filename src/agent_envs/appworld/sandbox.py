@@ -101,7 +101,7 @@ class Warden:
 
     def _start_process(self) -> bytes:
         """Start it: its report."""
-        with _empty_folder() as root:
+        with _make_empty_folder() as root:
             ours, theirs = socket.socketpair()
             with theirs, ExitStack() as failed:
                 failed.callback(ours.close)
@@ -256,7 +256,7 @@ def _launch(control: socket.socket, root: Path) -> subprocess.Popen[bytes]:
 
 
 @contextmanager
-def _empty_folder() -> Iterator[Path]:
+def _make_empty_folder() -> Iterator[Path]:
     """A folder for the time until the warden is in it."""
     root = Path(tempfile.mkdtemp(prefix="appworld-jail-"))
     root.chmod(0o555)

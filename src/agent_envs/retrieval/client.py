@@ -156,7 +156,7 @@ class Http:
 
     def _try(self, body: bytes) -> _Reply:
         here = process()
-        request = here.post(self.url, body, {}, seconds=self.timeout, largest=_LARGEST)
+        request = here.request("POST", self.url, body, {}, seconds=self.timeout, largest=_LARGEST)
         try:
             reply = here.run(request)
         except NoAnswerError as error:

@@ -272,17 +272,7 @@ class SearchQA(AgentEnv):
         elif invalid and self.strict and self.protocol == "verl_agent":
             self._block = ""
         ended = answer is not None or (bool(tag or invalid) and self.turn + 1 >= self.max_turns)
-        if answer is None:
-            right = False
-        elif self.strict:
-            right = self._score_strictly("em") == 1
-        else:
-            right = self.accepted.is_right(answer)
-        facts, searched = self.facts, found is not None
-        shares = {  # in strict mode for any search, else for its results
-            "tool_execution": searched and (self.strict or facts.gained),
-            "result_has_answer": searched and facts.first_answered,
-        }
+        right, facts = self._is_right(answer), self.facts
         return Turn(
             observation,
             valid=not invalid,
@@ -303,9 +293,24 @@ class SearchQA(AgentEnv):
                 ],
                 "gold_hits": [gold for gold in self.question.gold if gold in facts.seen],
                 "searches_left": self.searches_left,
-                "turn_reward": {name: WEIGHTS[name] * share for name, share in shares.items()},
+                "turn_reward": self._compute_turn_reward(searched=found is not None),
             },
         )
+
+    def _is_right(self, answer: str | None) -> bool:
+        if answer is None:
+            return False
+        if self.strict:
+            return self._score_strictly("em") == 1
+        return self.accepted.is_right(answer)
+
+    def _compute_turn_reward(self, *, searched: bool) -> dict[str, float]:
+        """MT-GRPO's rewards of a turn: for any search in strict mode, else for its results."""
+        shares = {
+            "tool_execution": searched and (self.strict or self.facts.gained),
+            "result_has_answer": searched and self.facts.first_answered,
+        }
+        return {name: WEIGHTS[name] * share for name, share in shares.items()}
 
     def _list_others(self) -> tuple[object, ...]:
         """The state besides the passages seen: the search budget, and what the rewards read.

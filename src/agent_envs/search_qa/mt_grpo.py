@@ -14,6 +14,7 @@ from math import fsum
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from agent_envs.contract import encodable
+from agent_envs.replies import split_block
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,8 +73,8 @@ Arguments:
 
 def read_field(tag: str, text: str) -> str | None:
     """The content of the first <tag>…</tag> of a message, stripped."""
-    content, closed, _ = text.partition(f"<{tag}>")[2].partition(f"</{tag}>")
-    return content.strip() if closed else None
+    content = split_block(text, tag)[1]
+    return None if content is None else content.strip()
 
 
 class Tool(NamedTuple):

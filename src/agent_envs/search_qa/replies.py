@@ -6,6 +6,8 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from agent_envs.replies import split_block
+
 TAGS = ("think", "search", "information", "answer", "reasoning", "tool", "result")
 _MARK = re.compile(
     rf"<(?=[^\s=]|\s*(?:/\s*)?(?i:{'|'.join(TAGS)})\b)"
@@ -47,9 +49,8 @@ def read_request(reply: str, kinds: tuple[str, ...], results: str) -> Request:
     if len(tagged) != 1 or f"<{results}" in said or f"</{results}" in said:
         return Request()
     (kind,) = tagged
-    before, _, rest = said.partition(f"<{kind}>")
-    content, closed, after = rest.partition(f"</{kind}>")
-    if not closed or (kind, 1, 1) not in opened or not content.strip():
+    before, content, after = split_block(said, kind)
+    if (kind, 1, 1) not in opened or not (content and content.strip()):
         return Request()
     thought = _THOUGHT.match(reply.lstrip())
     alone = not (before.strip() or after.strip())

@@ -21,7 +21,7 @@ from agent_envs.assets import require
 from agent_envs.imports import describe_error, message_of
 from trainer.engine import EngineError, Sampler
 from trainer.engine.servers import Servers
-from trainer.engine.talks import Talks
+from trainer.engine.vllm import VLLMSession
 from trainer.errors import find_shortage
 from trainer.model.chat import Chat
 from trainer.play.rollout import Rollouts
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedTokenizerBase
 
-    from trainer.engine.options import EngineOptions
-    from trainer.engine.sampling import Decoding
+    from trainer.engine import Decoding, EngineOptions
     from trainer.engine.vllm import VLLMEngine
     from trainer.model.policy import Policy
     from trainer.play.failures import Failure
@@ -236,7 +235,7 @@ class Player:
         kept = next((one for one in self._kept if one == order.rollouts), None)
         if kept is None:
             self._kept.append(kept := order.rollouts)
-        self._servers.sent = order.weights
+        self._servers.require_weights(order.weights)
         engine: Any = _Asking(self._servers, self._reader.chat, order.version, part.first)
         sampler = Sampler(engine, cast("Policy", self._reader), order.decoding)
         return kept.attempt(part.tasks, sampler, order.seed, first=part.first)
@@ -259,7 +258,7 @@ class _Asking:
     version: int
     first: int
 
-    def open(self, seeds: Sequence[int], decoding: Decoding, *, fresh: bool = False) -> Talks:
-        return Talks(
-            self.servers, self.chat, self.version, seeds, decoding, fresh=fresh, first=self.first
+    def open(self, seeds: Sequence[int], decoding: Decoding, *, fresh: bool = False) -> VLLMSession:
+        return VLLMSession(
+            self.servers, self.chat, self.version, seeds, decoding, fresh, self.first
         )

@@ -164,16 +164,6 @@ def test_a_second_start_reads_only_changed_files(folder, read):
     assert read[3:] == ["/".join(PICK.split("/")[2:])]
 
 
-@pytest.mark.parametrize("left", [b"", b"{", b"[]", b"\xff"])
-def test_a_damaged_cache_is_not_used(folder, tmp_path, read, left):
-    panel = open_library(folder, "train").panel
-    (cache,) = (tmp_path / "cache").glob("agent-envs/alfworld/*.json")
-    cache.write_bytes(left)
-    restart()
-    assert open_library(folder, "train").panel == panel
-    assert len(read) == 6
-
-
 def test_a_cache_that_cannot_be_written_does_not_matter(folder, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))

@@ -162,6 +162,7 @@ def test_examining_the_object_in_hand(kitchen, facts, words):
         (MUG_2, "move mug 2 to drawer 1"),
         (MUG_2, "put mug 2 in/on countertop 1"),
         (MUG_2, "slice apple 1 with mug 2"),
+        (MUG_2, "heat mug 2 with countertop 1"),
         (MUG_2, "heat mug 2 with microwave 1"),
         (f"{KNIFE}, go to sinkbasin 1", "clean knife 1 with sinkbasin 1"),
         (f"{KNIFE}, go to sinkbasin 1", "slice apple 1 with knife 1"),

@@ -72,10 +72,10 @@ CONTAINER = """
 import ctypes, errno, json, struct, sys
 from agent_envs.appworld.guest import syscalls
 from agent_envs.appworld.sandbox import start_warden
-refused = {"unshare": (272, 97), "setns": (308, 268), "mount": (165, 40), "umount2": (166, 39)}
+refused = syscalls.read_calls("unshare 272 97, setns 308 268, mount 165 40, umount2 166 39")
 lines = [(0x20, 0, 0, 0)]
-for numbers in refused.values():
-    lines += [(0x15, 0, 1, syscalls.number(*numbers)), (6, 0, 0, syscalls.FAIL | errno.EPERM)]
+for call in refused.values():
+    lines += [(0x15, 0, 1, getattr(call, syscalls.MACHINE)), (6, 0, 0, 0x50001)]  # EPERM
 lines.append((6, 0, 0, syscalls.ALLOW))
 program = b"".join(struct.pack("=HBBI", *line) for line in lines)
 libc = ctypes.CDLL(None)
@@ -184,7 +184,7 @@ def test_the_harness_sees_what_gets_through():
 def answer(machine, number, arguments=(0,) * 6, audit=None):
     """What the filter of a machine answers, by a small interpreter of BPF."""
     given = struct.pack("=IIQ6Q", number, audit or syscalls.MACHINES[machine], 0, *arguments)
-    lines = list(struct.iter_unpack("=HBBI", syscalls.program(machine)))
+    lines = list(struct.iter_unpack("=HBBI", syscalls.compile_filter(machine)))
     held = place = 0
     while True:
         code, yes, no, k = lines[place]

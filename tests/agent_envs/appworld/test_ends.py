@@ -88,19 +88,31 @@ def late(self, pid):
     return rest(self, pid)
 warden.Forker._rest = late
 """
-LEAVE = """
-for one in modules["gc"].get_objects():
-    if type(one).__name__ == "_World":
-        one.say({"output": "", "variables": ""})
-modules["os"]._exit(5)
+SLOW = """
+import time
+rest = warden.Forker._rest
+warden.Forker._rest = lambda self, pid: time.sleep(0.5) or rest(self, pid)
 """
+SAY = """
+talk = next(one for one in modules["gc"].get_objects() if type(one).__name__ == "_World")
+talk.say({"output": "", "variables": ""})
+"""
+WAIT = "end = modules['time'].monotonic() + 0.1\nwhile modules['time'].monotonic() < end: pass"
 
 
-def test_an_exit_after_the_result_fails_its_own_turn():
-    with warden_with(LATE):
+@pytest.mark.parametrize(
+    ("lines", "then", "told"),
+    [
+        (LATE, "modules['os']._exit(5)", "exit status 5"),
+        (SLOW, f"{WAIT}{SAY}\nwhile True: pass", "it sent a message that was not asked for"),
+    ],
+)
+def test_what_comes_after_the_result_fails_its_own_turn(lines, then, told):
+    with warden_with(lines):
         interpreter = start(30)
-        assert f"{ENDED} (exit status 5)." in interpreter.execute(ESCAPE + LEAVE, None)
+        assert f"{ENDED} ({told})." in interpreter.execute(f"{ESCAPE}{SAY}{then}", None)
         assert interpreter.journal == []
+        interpreter.close()
 
 
 def test_full_memory_is_an_invalid_turn():
@@ -190,7 +202,7 @@ def test_what_the_machine_refuses_is_no_fault_of_the_agent(lines, told):
     ("what", "number", "told"),
     [
         ("_launch", errno.EAGAIN, r"needs to start: .* \(EAGAIN\); raise its limit of processes"),
-        ("_empty_folder", errno.ENOSPC, r"needs to start: .* \(ENOSPC\); free space in the folder"),
+        ("_make_empty_folder", errno.ENOSPC, r"needs to start: .* \(ENOSPC\); free space"),
     ],
 )
 def test_what_the_machine_refuses_to_a_warden(monkeypatch, what, number, told):

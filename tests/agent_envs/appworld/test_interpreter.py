@@ -189,6 +189,7 @@ def test_a_copy_knows_the_same_and_calls_nothing_twice(copied):
     other = copied(first)
     assert other.execute("x.append(apis.a.three())\nprint(x)", answer) == "[1, 2, 3]"
     assert first.execute("print(x)", answer) == "[1, 2]"
+    assert (len(first.journal), len(other.journal)) == (2, 2)
     assert calls == ["one", "two", "three"]
 
 

@@ -12,16 +12,21 @@ import pytest
 
 from agent_envs.appworld import tasks
 from agent_envs.appworld.apps import APPS
-from agent_envs.appworld.env import MARKS, read_reply
+from agent_envs.appworld.env import read_reply
 from agent_envs.appworld.families import FAMILIES
-from agent_envs.appworld.families import plan as plans
-from agent_envs.appworld.families.plan import DEFAULTS, Added, judge, list_effects
+from agent_envs.appworld.families.plan import (
+    DEFAULTS,
+    Added,
+    Plan,
+    judge,
+    list_effects,
+    want_payment,
+)
 from agent_envs.appworld.mini import MiniWorld
 from agent_envs.appworld.session import Session
 
 pytestmark = pytest.mark.slow
 
-FOLDER = Path(plans.__file__).parent
 SEEDS = (0, 3, 6, 9, 12, 15, 16, 19, 31)  # of each family: 252 tasks
 TASKS = [f"{family}-{seed}" for family in FAMILIES for seed in SEEDS]
 SPOIL = (
@@ -96,25 +101,6 @@ def test_each_turn_of_a_solution_calls_an_app(family, seeds):
             assert read_reply(f"<think>x</think>\n```python\n{code}\n```", 100) == (code, True)
 
 
-@pytest.mark.parametrize(
-    ("task_id", "told", "instead", "failures"),
-    [
-        ("prepare_a_trip-0", "list_id=made, name", "list_id=101, name", 3),
-        ("prepare_a_trip-0", "text=body", "text=body[10:]", 1),
-        ("share_action_items-0", "body=task", "body=text", 3),
-        ("split_the_dinner-0", 'text=f"{share:.2f}"', 'text=f"{share:.2f} or 1.00"', 1),
-        ("event_from_an_invitation-0", "I am coming", "I am not coming", 1),
-    ],
-)
-def test_nearly_right_is_not_enough(world, task_id, told, instead, failures):
-    world.open(task_id)
-    *before, last = world.solution
-    assert told in last
-    judged = played(world, task_id, [*before, last.replace(told, instead)])
-    made = [name for name in judged.failures if name.startswith("change ")]
-    assert len(made) == failures
-
-
 def test_the_agents_chance_is_not_the_worlds(world):
     """What the world was drawn with would tell the agent all that is in it."""
     told = set()
@@ -131,6 +117,18 @@ def test_the_clock_does_not_tell_the_task():
         day = date(2024, 3, 4) + timedelta(days=Random(task_id).randrange(180))
         found += tasks.make_task(task_id).household.now.startswith(day.isoformat())
     assert found < 6  # of 252, at a chance of 1 in 180
+
+
+def test_two_equal_changes_need_two_rows():
+    opened = tasks.make_task("tick_off-0").household
+    plan = Plan({}, (want_payment("a@b.example", 1, "x"),) * 2)
+    session = Session(opened, "", APPS, list_effects(plan))
+    login = {"username": session.email, "password": session.passwords["payments"]}
+    token = session.call("payments", "login", login)["value"]
+    for failing in (["change 2 of 2 in transactions is made"], []):
+        given = {**token, "receiver": "a@b.example", "amount": 1, "note": "x"}
+        assert "value" in session.call("payments", "send_money", given)
+        assert [f for f in judge(plan, session).failures if "change " in f] == failing
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -248,12 +246,6 @@ def test_unknown_names():
     for seed in ("04", "-4", "4.0", "four", "٤", "", "1234567890"):
         with pytest.raises(ValueError, match="unknown task"):
             tasks.make_task(f"split_the_dinner-{seed}")
-
-
-def test_nothing_that_marks_a_failure_is_in_the_worlds():
-    for task_id in TASKS[::8]:
-        text = repr(tasks.make_task(task_id).household.state.tables)
-        assert not [mark for mark in MARKS if mark in text]
 
 
 def test_the_page_lists_every_family_and_its_difficulty():

@@ -41,12 +41,6 @@ def test_a_rank_has_so_many_pips(suit):
     assert np.array(ink) / np.arange(2, 11) == pytest.approx(ink[0] / 2, rel=0.05)
 
 
-def test_cards_turned_round_are_the_same():
-    for rank in ("2", "4", "10"):
-        card = draw_face(Card(rank, "S"))
-        assert np.array_equal(card, card[::-1, ::-1])
-
-
 def test_the_hand_lies_in_its_order_and_the_formula_in_its_strip():
     empty, some, swapped = draw(HAND, ""), draw(HAND, "2+"), draw(HAND[::-1], "")
     changed = np.flatnonzero((empty != some).any(axis=(1, 2)))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
 
-from agent_envs import INFO_KEYS, BadAsset, Malformed, MissingAsset
+from agent_envs import INFO_KEYS, Malformed, MissingAsset
 from agent_envs.sokoban.env import draw_sprites
 from agent_envs.sokoban.experts import Explorer
 from agent_envs.testing import check_agent_env
@@ -47,10 +47,6 @@ def select(steps, *keys):
         {"boxes": 2, "layout": "tabbed", "split": "test", "render_mode": "rgb_array"},
         {"height": 5, "width": 9, "max_turns": 4, "min_solution": 1, "max_solution": 4},
         pytest.param({"boxes": 2, "layout": "spaced", "solver_budget": 0}, marks=pytest.mark.long),
-        pytest.param(
-            {"height": 10, "width": 10, "boxes": 4, "max_turns": 60, "rooms": 5},
-            marks=pytest.mark.long,
-        ),
     ],
     ids=str,
 )
@@ -122,12 +118,9 @@ def test_rewards_and_signals_by_hand(level, rows, options, actions, expected):
     [
         ("jump", "unknown"),
         ("up up", "unknown"),
-        ("push up", "unknown"),
         ("", "format"),
         ("1", "format"),
         ("up!", "format"),
-        ("<action>up</action>", "format"),
-        ("x" * 5000, "format"),
         (Malformed("Say it again."), "format"),
     ],
 )
@@ -251,9 +244,7 @@ def test_without_a_solution_the_explorer_takes_the_first_action(level):
         ({"action_space": "discrete"}, ValueError, "unknown action_space 'discrete', did you"),
         ({"wall": "refused"}, ValueError, "known are valid, invalid"),
         ({"solver_budget": -1}, ValueError, "a number of positions, must be at least 0"),
-        ({"max_turns": 0}, ValueError, "max_turns must be at least 1, got 0"),
         ({"height": 1000, "width": 1000}, ValueError, r"an integer in 4\.\.64, got 1000"),
-        ({"boxes": 20}, ValueError, r"boxes must be an integer in 1\.\.8, got 20"),
         ({"boxes": 0}, ValueError, r"boxes must be an integer in 1\.\.8, got 0"),
         ({"rooms": 0}, ValueError, "rooms, the number of tasks, must be at least 1, got 0"),
         ({"levels": "/no/where"}, MissingAsset, "no levels at /no/where"),
@@ -262,8 +253,3 @@ def test_without_a_solution_the_explorer_takes_the_first_action(level):
 def test_options_are_refused(options, error, message):
     with pytest.raises(error, match=message):
         make(**options)
-
-
-def test_a_broken_level_is_refused_when_made(level):
-    with pytest.raises(BadAsset, match=r"level\.txt, line 1: 2 players"):
-        level("######", "#@$.@#", "######")

@@ -74,16 +74,6 @@ def test_a_changed_file_is_read_again(write_file):
     assert len(open_levels(write_file(COLLECTION)).panel) == 3
 
 
-def test_splits_of_files_are_apart_and_complete(boxoban):
-    path = boxoban / "unfiltered_test" / "000.txt.gz"
-    parts = {split: open_levels(path, split) for split in ("train", "val", "test")}
-    ids = [task_id for part in parts.values() for task_id in part.panel.task_ids]
-    assert sorted(ids) == sorted(open_levels(path).panel.task_ids)
-    for split, part in parts.items():
-        assert {find_split(room) for room in part.rooms.values()} == {split}
-    assert 700 < len(parts["train"].panel) < 900
-
-
 PACKED = gzip.compress(ONE.encode(), mtime=0)
 
 
@@ -94,11 +84,9 @@ PACKED = gzip.compress(ONE.encode(), mtime=0)
         ("#####\n#@$.#\n#@  #\n#####", "line 1: 2 players"),
         ("######\n#@$$.#\n######", r"2 boxes \(\$ or \*\) and 1 targets"),
         ("######\n#@$..#\n######", "1 boxes .* and 2 targets"),
-        ("#####\n#@  #\n#####", "0 boxes .* and 0 targets"),
         ("#####\n#@* #\n#####", "all boxes are on targets already"),
         ("#####\n#@$. \n#####", "the walls are open at row 2, column 5; close them"),
         ("#####\n#@$.#\n## ##", "the walls are open at row 3, column 3"),
-        ("#####\n#@$.#\n###", "the walls are open at row 3, column 4"),
         ("#######\n#@$.#.#\n#####$#\n#   ###\n#####", "the player cannot reach the box or target"),
         ("########\n#@$$.#.#\n########", "cannot reach the box or target at row 2, column 7"),
         ("#####\n#@$x#\n#####", "unknown symbol 'x', known are # @"),

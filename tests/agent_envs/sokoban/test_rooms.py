@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from itertools import combinations
 
 import numpy as np
@@ -64,25 +63,6 @@ def test_rooms_are_as_asked_and_unlike_each_other(settings, counts):
         for row, column in (divmod(cell, room.width) for cell in iter_cells(room.floor)):
             assert 0 < row < room.height - 1
             assert 0 < column < room.width - 1
-
-
-def test_only_random_of_the_generator_is_drawn_from(generate):
-    class Plain:
-        """Has nothing but `random`."""
-
-        def __init__(self):
-            self._rng = np.random.default_rng(1)
-
-        def random(self, size):
-            return self._rng.random(size)
-
-    before, plain, rng = random.getstate(), Plain(), np.random.default_rng(1)
-    one, other = (
-        [generate(source, Settings(6, 6, 2)) for _ in range(5)] for source in (plain, rng)
-    )
-    assert one == other
-    assert len(set(one)) == 5
-    assert random.getstate() == before
 
 
 def test_a_room_does_not_depend_on_what_was_asked_before():

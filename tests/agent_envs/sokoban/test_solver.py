@@ -161,15 +161,3 @@ def test_few_states_are_searched_one_by_one_and_so_are_too_many(read_room, gener
     asked = [(small, 9), (large, 9), (middle, 9), (middle, 0)]  # 0: no search is wanted
     kinds = [type(choose_solver(room, budget)) for room, budget in asked]
     assert kinds == [Solver, Solver, Distances, Solver]
-
-
-def test_the_cache_is_bounded(generate, monkeypatch):
-    rng = np.random.default_rng(0)
-    rooms = [generate(rng, MIDDLE) for _ in range(4)]
-    monkeypatch.setattr(solvers, "BYTES_KEPT", sum(Distances(r).size for r in rooms[2:]))
-    monkeypatch.setattr(solvers, "_searched_rooms", type(solvers._searched_rooms)())
-    first = choose_solver(rooms[0], 1)
-    assert choose_solver(rooms[0], 1) is first
-    for room in rooms:
-        choose_solver(room, 1)
-    assert [*solvers._searched_rooms] == rooms[2:]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import sys
 from pathlib import Path
@@ -12,10 +11,6 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))  # for the programs beside the tests
 
 
-def load(path):
-    return json.loads(gzip.decompress(path.read_bytes()))
-
-
 @pytest.fixture(scope="session")
 def recorded(shared_data):
     """The folder of recordings of the public WebShop on a made-up catalogue."""
@@ -23,28 +18,15 @@ def recorded(shared_data):
 
 
 @pytest.fixture(scope="session")
-def golden(recorded):
-    """What the public WebShop answered."""
-    return load(recorded / "golden.json.gz")
-
-
-@pytest.fixture(scope="session")
-def documents(recorded):
-    """What the public index held."""
-    return load(recorded / "index_documents.json.gz")
-
-
-@pytest.fixture(scope="session")
 def made_up(recorded, tmp_path_factory):
     """The made-up catalogue as a folder that `data=` takes."""
     folder = tmp_path_factory.mktemp("made_up")
-    names = {
-        "items": "items_shuffle_150",
-        "attrs": "items_ins_v2_150",
-        "human": "items_human_ins",
-        "title_nouns": "title_nouns",
-    }
-    for source, name in names.items():
+    for source, name in (
+        ("items", "items_shuffle_150"),
+        ("attrs", "items_ins_v2_150"),
+        ("human", "items_human_ins"),
+        ("title_nouns", "title_nouns"),
+    ):
         (folder / f"{name}.json.gz").write_bytes((recorded / f"{source}.json.gz").read_bytes())
     return folder
 

@@ -63,7 +63,7 @@ def main() -> None:
     rng = random.Random(given.seed)
     longest = LONGEST[given.moment]
     if given.moment == "start":
-        with life("step", "kill", 0.0, os.environ) as child:
+        with life("step", "kill", 0.0) as child:
             arrive(child, "start")
             began = time.monotonic()
             arrive(child, "step")
@@ -79,7 +79,7 @@ def trial(moment: str, ending: str, delay: float) -> dict[str, object]:
     # A long path would send the browser elsewhere.
     with tempfile.TemporaryDirectory(prefix="t-", dir="/tmp") as folder:
         before = files(folder)
-        with life(moment, ending, delay, os.environ | {"TMPDIR": folder}) as child:
+        with life(moment, ending, delay, TMPDIR=folder) as child:
             try:
                 arrive(child, moment)
                 if ending in SIGNALS:
@@ -88,32 +88,22 @@ def trial(moment: str, ending: str, delay: float) -> dict[str, object]:
                 code = child.wait(timeout=60)
             finally:
                 child.kill()
-        seconds = quiet(folder, before)
-        left = [*map(command, ours()), *sorted(files(folder) - before)]
+        began, left = time.monotonic(), None
+        while left is None or (left and time.monotonic() < began + PATIENCE):
+            left = [*map(command, ours()), *sorted(files(folder) - before)]
+        seconds = time.monotonic() - began
     while last := below(os.getpid()):
         for process in last.values():
             process.kill()
         psutil.wait_procs(last.values(), timeout=1)
-    return {
-        "moment": moment,
-        "ending": ending,
-        "delay": round(delay, 3),
-        "code": code,
-        "seconds": round(seconds, 2),
-        "left": left,
-    }
+    told = {"moment": moment, "ending": ending, "delay": round(delay, 3), "code": code}
+    return told | {"seconds": round(seconds, 2), "left": left}
 
 
-def life(
-    moment: str, ending: str, delay: float, environment: dict[str, str]
-) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", LIFE.format(moment=moment, ending=ending, length=delay)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=environment,
-        text=True,
-    )
+def life(moment: str, ending: str, delay: float, **more: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", LIFE.format(moment=moment, ending=ending, length=delay)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    return subprocess.Popen(command, **pipes, env=os.environ | more, text=True)
 
 
 def arrive(child: subprocess.Popen[str], moment: str) -> None:
@@ -121,14 +111,6 @@ def arrive(child: subprocess.Popen[str], moment: str) -> None:
     while moment not in (line := child.stdout.readline()).split():
         if not line:
             raise RuntimeError(f"it ended with {child.wait()} before {moment}")
-
-
-def quiet(folder: str, before: set[str]) -> float:
-    """Seconds until nothing is left, or as long as that is waited for."""
-    began = time.monotonic()
-    while time.monotonic() < began + PATIENCE and (ours() or files(folder) - before):
-        time.sleep(0.02)
-    return time.monotonic() - began
 
 
 def files(folder: str) -> set[str]:
@@ -143,7 +125,10 @@ def ours() -> list[psutil.Process]:
 
 def below(parent: int) -> dict[int, psutil.Process]:
     """The processes that descend from one and run, by id."""
-    found = psutil.Process(parent).children(recursive=True)
+    try:
+        found = psutil.Process(parent).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return {}
     psutil.wait_procs(found, timeout=0)  # takes leave of those that have ended
     return {process.pid: process for process in found if process.is_running() and command(process)}
 

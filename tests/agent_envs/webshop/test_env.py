@@ -21,29 +21,27 @@ def make(**options):
     return gym.make("WebShop-v0", **({"data": "embedded"} | options))
 
 
-def play(env, *actions, task=0):
+def play(env, way="", task=0):
     """All that an episode returned; the reset as a step without action."""
     observation, info = env.reset(options={"task": task})
+    actions = way.split(";") if way else []
     return [(observation, 0.0, False, False, info), *map(env.step, actions)]
 
 
 @pytest.fixture
 def shop(folder_of, record, wanted):
-    """A light shoe in red or blue, small or large, a dear one that is not light, and a hat."""
+    """Makes a shop of a light shoe in colors and sizes, a dear one that is not light, and a hat."""
     options = {"Color": ["Red", "Blue"], "Size": ["S", "L"]}
     hat = {"name": "Straw Hat", "query": "hat", "product_category": "Hats", "options": {}}
     hat |= {"full_description": "A hat.", "small_description": ["light"]}
-    return folder_of(
-        [
-            record("A1", options=options),
-            record("B1", options=options, pricing="$99", small_description=["tough"]),
-            record("C1", **hat),
-        ],
-        {"A1": wanted("light")},
-    )
+    dear = record("B1", options=options, pricing="$99", small_description=["tough"])
+    records = [record("A1", options=options), dear, record("C1", **hat)]
+    folder = folder_of(records, {"A1": wanted("light")})
+    return lambda **options: make(data=folder, split="all", **options)
 
 
-BOUGHT = ["search[shoe]", "click[a1]", "click[red]", "click[s]", "click[buy now]"]
+ITEM = "search[shoe];click[a1]"
+BOUGHT = f"{ITEM};click[red];click[s];click[buy now]"
 
 
 def task_of(env, number):
@@ -74,9 +72,8 @@ def test_the_contract(request, people, options):
 
 
 def test_an_episode_told_from_outside(shop):
-    env = make(data=shop, split="all")
-    task = task_of(env, 0)  # names in order: color red, size s
-    steps = play(env, *BOUGHT, task=task)
+    env = shop()
+    steps = play(env, BOUGHT, task_of(env, 0))  # names in order: color red, size s
     start = steps[0][4]
     limit = start["goal"].rpartition(" than ")[2]  # drawn
     assert limit in {"30.00 dollars", "40.00 dollars", "50.00 dollars"}
@@ -91,23 +88,15 @@ def test_an_episode_told_from_outside(shop):
         "Red Canvas Shoe [SEP] Price: $12.99 [SEP] Rating: N.A. [SEP] Description [SEP] Features "
         "[SEP] Reviews [SEP] Buy Now"
     )
-    receipt = (
-        "Thank you for shopping with us! [SEP] Your code: [SEP] None [SEP] (Paste it in your MTurk "
-        'interface.) [SEP] Purchased [SEP] asin [SEP] A1 [SEP] options [SEP] {"color": "red", '
-        '"size": "s"} [SEP] attrs [SEP] None [SEP] category [SEP] None [SEP] query [SEP] None '
-        "[SEP] product category [SEP] None [SEP] Target [SEP] asin [SEP] options [SEP] attrs [SEP] "
-        "price upper [SEP] instuction text [SEP] category [SEP] product category [SEP] query [SEP] "
-        "Goal [SEP] None [SEP] Reward [SEP] Your score (min 0.0, max 1.0) [SEP] 1.0 [SEP] Reward "
-        "Details [SEP] None"
-    )
-    assert [step[0] for step in steps] == [
+    assert [step[0] for step in steps[:-1]] == [
         f"WebShop [SEP] Instruction: [SEP] {goal} [SEP] Search",
         results,
         item,
         item.replace(" red [SEP]", " red (chosen) [SEP]"),
         item.replace(" red [SEP]", " red (chosen) [SEP]").replace(" s [SEP]", " s (chosen) [SEP]"),
-        receipt,
     ]
+    assert 'A1 [SEP] options [SEP] {"color": "red", "size": "s"} [SEP]' in steps[-1][0]
+    assert "Your score (min 0.0, max 1.0) [SEP] 1.0 [SEP]" in steps[-1][0]
     assert [step[1:4] for step in steps[1:]] == [(0.0, False, False)] * 4 + [(1.0, True, False)]
     # of the attribute, two options and the price: 2, 3 and 4 of 4
     assert [step[4]["progress"] for step in steps] == [0, 0, 0.5, 0.75, 1, 1]
@@ -124,18 +113,10 @@ def test_an_episode_told_from_outside(shop):
         "reward_terms": {},
         "title_nouns": "words",
     }
-    assert steps[1][4]["admissible_actions"] == [
-        "click[back to search]",
-        "click[a1]",
-        "click[b1]",
-    ]
-    assert steps[2][4]["admissible_actions"] == [
-        f"click[{text}]"
-        for text in (
-            *("back to search", "< prev", "description", "features", "reviews", "buy now"),
-            *("red", "blue", "s", "l"),
-        )
-    ]
+    clicks = [[a[6:-1] for a in step[4]["admissible_actions"]] for step in steps[1:3]]
+    tabs = ["description", "features", "reviews"]
+    assert clicks[0] == ["back to search", "a1", "b1"]
+    assert clicks[1] == ["back to search", "< prev", *tabs, "buy now", "red", "blue", "s", "l"]
     end = steps[-1][4]
     assert (end["success"], end["admissible_actions"]) == (True, [])
     assert end["reward_terms"] == dict.fromkeys(("type", "attributes", "options", "price"), 1.0)
@@ -145,35 +126,29 @@ def test_an_episode_told_from_outside(shop):
 
 # What buying shows of the goal color red, size s, below the hat's 99 dollars: the attribute, each
 # option and the price are a quarter; no title noun in common makes 0 of everything.
-PURCHASES = {
-    "as asked": (["click[a1]", "click[red]", "click[s]"], 1.0, (1.0, 1.0, 1.0, 1.0)),
-    "another size": (["click[a1]", "click[red]", "click[l]"], 0.75, (1.0, 1.0, 0.5, 1.0)),
-    "as it comes": (["click[a1]"], 0.5, (1.0, 1.0, 0.0, 1.0)),
-    "the dear one": (["click[b1]", "click[s]", "click[red]"], 0.5, (1.0, 0.0, 1.0, 0.0)),
-    "nothing right": (["click[b1]", "click[blue]"], 0.0, (1.0, 0.0, 0.0, 0.0)),
-}
-
-
-@pytest.mark.parametrize("case", PURCHASES)
 @pytest.mark.parametrize(
-    ("reward", "paid"),
+    ("way", "score", "terms"),
     [
-        ("success", lambda score: 1.0 if score == 1 else 0.0),
-        ("success10", lambda score: 10.0 if score == 1 else 0.0),
-        ("score", lambda score: score),
+        (f"{ITEM};click[red];click[s]", 1.0, (1.0, 1.0, 1.0, 1.0)),
+        (f"{ITEM};click[red];click[l]", 0.75, (1.0, 1.0, 0.5, 1.0)),
+        (ITEM, 0.5, (1.0, 1.0, 0.0, 1.0)),
+        ("search[shoe];click[b1];click[s];click[red]", 0.5, (1.0, 0.0, 1.0, 0.0)),
+        ("search[shoe];click[b1];click[blue]", 0.0, (1.0, 0.0, 0.0, 0.0)),
+        ("search[hat];click[c1]", 0.0, (0.0, 1.0, 0.0, 1.0)),  # light and 12.99 dollars, too
     ],
 )
-def test_what_a_purchase_pays(shop, case, reward, paid):
-    clicks, score, terms = PURCHASES[case]
-    env = make(data=shop, split="all", reward=reward)
-    steps = play(env, "search[shoe]", *clicks, "click[buy now]", task=task_of(env, 0))
-    assert all(step[1] == 0 for step in steps[:-1])
-    _, payment, terminated, truncated, info = steps[-1]
-    assert (payment, terminated, truncated) == (paid(score), True, False)
-    assert (info["progress"], info["success"]) == (score, score == 1)
-    names = ("type", "attributes", "options", "price")
-    assert info["reward_terms"] == dict(zip(names, terms, strict=True))
-    assert f"[SEP] {score} [SEP]" in steps[-1][0]
+def test_rewards_of_a_purchase(shop, way, score, terms):
+    paid = {"success": float(score == 1), "success10": 10.0 * (score == 1), "score": score}
+    for reward, expected in paid.items():
+        env = shop(reward=reward)
+        steps = play(env, f"{way};click[buy now]", task_of(env, 0))
+        assert all(step[1] == 0 for step in steps[:-1])
+        _, payment, terminated, truncated, info = steps[-1]
+        assert (payment, terminated, truncated) == (expected, True, False)
+        assert (info["progress"], info["success"]) == (score, score == 1)
+        names = ("type", "attributes", "options", "price")
+        assert info["reward_terms"] == dict(zip(names, terms, strict=True))
+        assert f"[SEP] {score} [SEP]" in steps[-1][0]
 
 
 @pytest.mark.parametrize(
@@ -186,94 +161,64 @@ def test_what_a_purchase_pays(shop, case, reward, paid):
     ],
 )
 def test_progress(shop, progress, expected):
-    env = make(data=shop, split="all", progress=progress)
-    way = ["search[shoe]", "click[a1]", "click[red]", "click[< prev]", "click[b1]"]
-    way = [*way, "click[red]", "click[s]", "click[buy now]"]
+    env = shop(progress=progress)
+    way = f"{ITEM};click[red];click[< prev];click[b1];click[red];click[s];click[buy now]"
     for _ in range(2):  # the best so far is forgotten at a reset
-        steps = play(env, *way, task=task_of(env, 0))
+        steps = play(env, way, task_of(env, 0))
         assert [step[4]["progress"] for step in steps] == expected
-    way = ["search[shoe]", "click[a1]", "click[red]", "click[features]", "click[< prev]"]
-    steps = play(env, *way, task=task_of(env, 0))  # on a tab it is the product's
-    assert len({step[4]["progress"] for step in steps[3:]}) == 1
-
-
-def test_a_product_of_another_type_scores_nothing(shop):
-    env = make(data=shop, split="all", reward="score")
-    # the straw hat is light and 12.99 dollars as all, but no word of its title is wanted
-    steps = play(env, "search[hat]", "click[c1]", "click[buy now]")
-    assert (steps[-1][1], steps[-1][4]["progress"]) == (0.0, 0.0)
-    terms = {"type": 0.0, "attributes": 1.0, "options": 0.0, "price": 1.0}
-    assert steps[-1][4]["reward_terms"] == terms
+    steps = play(env, f"{ITEM};click[red];click[features];click[< prev]", task_of(env, 0))
+    assert len({step[4]["progress"] for step in steps[3:]}) == 1  # on a tab it is the product's
 
 
 def test_progress_is_towards_the_goal_of_the_episode(folder_of, record, wanted):
     told = {"A1": wanted("light"), "B1": wanted("tough")}
     folder = folder_of([record("A1"), record("B1", small_description=["tough"])], told)
     env = make(data=folder, split="all")
-    way = ["search[shoe]", "click[a1]"]
     # the first is all that the one asks for, and costs no more than the other may
     for task_id, progress in (("A1-0", 1.0), ("B1-0", 0.5), ("A1-0", 1.0)):
         task = env.unwrapped.panel.task_ids.index(task_id)
-        assert play(env, *way, task=task)[-1][4]["progress"] == progress
+        assert play(env, ITEM, task)[-1][4]["progress"] == progress
 
 
 # -- anchors --------------------------------------------------------------------------------------
 
 
-def anchor_after(folder, *actions):
-    env = make(data=folder, split="all")
-    steps = play(env, *actions)
+def anchor_after(env, way):
+    steps = play(env, way)
     assert all(step[4]["valid"] for step in steps)
     return steps[-1][4]["anchor"]
 
 
 def test_the_way_to_a_page_is_not_in_its_anchor(shop):
-    item = ["search[shoe]", "click[a1]"]
     for one, other in (
-        ([], [*item, "click[back to search]"]),
-        (["search[shoe]"], [*item, "click[< prev]"]),
-        (["search[Shoe]"], ["search[shoe]"]),
-        (["search[red shoe]"], ["search[ shoes,  RED! ]"]),  # finds the same
-        (["search[red shoe]", "click[a1]"], ["search[shoe red]", "click[a1]"]),
-        ([*item, "click[red]", "click[s]"], [*item, "click[s]", "click[blue]", "click[red]"]),
-        ([*item, "click[red]"], [*item, "click[red]", "click[red]"]),
-        ([*item], [*item, "click[red]", "click[< prev]", "click[a1]"]),
-        ([*item], ["search[shoe]", "click[b1]", "click[< prev]", "click[a1]"]),
+        ("", f"{ITEM};click[back to search]"),
+        ("search[shoe]", f"{ITEM};click[< prev]"),
+        ("search[Shoe]", "search[shoe]"),
+        ("search[red shoe]", "search[ shoes,  RED! ]"),  # finds the same
+        ("search[red shoe];click[a1]", "search[shoe red];click[a1]"),
+        (f"{ITEM};click[red];click[s]", f"{ITEM};click[s];click[blue];click[red]"),
+        (ITEM, f"{ITEM};click[red];click[< prev];click[a1]"),
+        (ITEM, "search[shoe];click[b1];click[< prev];click[a1]"),
         (
-            [*item, "click[red]", "click[features]"],
-            [*item, "click[red]", "click[reviews]", "click[< prev]", "click[features]"],
+            f"{ITEM};click[red];click[features]",
+            f"{ITEM};click[red];click[reviews];click[< prev];click[features]",
         ),
     ):
-        assert anchor_after(shop, *one) == anchor_after(shop, *other)
+        assert anchor_after(shop(), one) == anchor_after(shop(), other)
 
 
-def test_what_is_in_an_anchor(shop):
-    item = ["search[shoe]", "click[a1]"]
-    ways = [
-        [],
-        ["search[shoe]"],
-        ["search[nothing of this]"],
-        item,
-        ["search[shoe]", "click[b1]"],
-        [*item, "click[red]"],
-        [*item, "click[blue]"],
-        [*item, "click[s]"],
-        [*item, "click[red]", "click[s]"],
-        [*item, "click[features]"],
-        [*item, "click[reviews]"],
-        [*item, "click[red]", "click[features]"],
-        [*item, "click[buy now]"],
-        [*item, "click[red]", "click[buy now]"],
-    ]
-    assert len({anchor_after(shop, *way) for way in ways}) == len(ways)
-    steps = play(make(), "search[black]", "click[next >]", "click[next >]", "click[< prev]")
+def test_parts_of_an_anchor(shop):
+    ways = ["", "search[shoe]", "search[nothing of this]", ITEM, "search[shoe];click[b1]"]
+    clicks = ("red", "blue", "s", "red];click[s", "features", "reviews", "red];click[features")
+    ways += [f"{ITEM};click[{text}]" for text in (*clicks, "buy now", "red];click[buy now")]
+    assert len({anchor_after(shop(), way) for way in ways}) == len(ways)
+    steps = play(make(), "search[black];click[next >];click[next >];click[< prev]")
     anchors = [step[4]["anchor"] for step in steps[1:]]
     assert len(set(anchors)) == 3
     assert anchors[3] == anchors[1]
     for mode, count in (("strict", 1), ("upstream", 2)):  # upstream's address has the query
-        env = make(data=shop, split="all", mode=mode)
         queries = ["search[red shoe]", "search[shoe red]"]  # they find the same
-        assert len({play(env, query)[-1][4]["anchor"] for query in queries}) == count
+        assert len({anchor_after(shop(mode=mode), query) for query in queries}) == count
 
 
 OPTION = st.tuples(st.sampled_from(["a", "b", "a', 'b"]), st.sampled_from(["x", "y", "x'), ('b"]))
@@ -295,9 +240,8 @@ def test_anchors_are_equal_when_what_is_shown_and_chosen_is(one, other, turn):
     if turn:
         other = one._replace(options=one.options[::-1], visited=other.visited)
     facts = [page._replace(options=frozenset(page.options), visited=0) for page in (one, other)]
-    assert (make_anchor(one, repr(one.query)) == make_anchor(other, repr(other.query))) == (
-        facts[0] == facts[1]
-    )
+    anchors = [make_anchor(page, repr(page.query)) for page in (one, other)]
+    assert (anchors[0] == anchors[1]) == (facts[0] == facts[1])
 
 
 # -- validity -------------------------------------------------------------------------------------
@@ -306,81 +250,49 @@ def test_anchors_are_equal_when_what_is_shown_and_chosen_is(one, other, turn):
 @pytest.mark.parametrize(
     ("way", "action", "why"),
     [
-        ([], "buy now", "format"),
-        ([], "search", "format"),
-        ([], "search[]", "format"),
-        ([], "search[  ]", "format"),
-        ([], "think[hm]", "format"),
-        ([], "", "format"),
-        ([], "click[]", "format"),
-        ([], "click[search]", "refused"),
-        ([], "click[buy now]", "unknown"),
-        ([], "click[a1]", "unknown"),
-        (["search[shoe]"], "click[c1]", "unknown"),  # not among the results
-        (["search[shoe]"], "click[red canvas shoe]", "unknown"),  # titles are no links
-        (["search[shoe]"], "click[next >]", "unknown"),
-        (["search[shoe]"], "click[< prev]", "unknown"),
-        (["search[shoe]"], "search[hat]", "refused"),
-        (["search[shoe]"], "click[search]", "unknown"),
-        (["search[shoe]", "click[a1]"], "click[green]", "unknown"),
-        (["search[shoe]", "click[a1]"], "click[color]", "unknown"),
-        (["search[shoe]", "click[a1]"], "click[attributes]", "unknown"),  # not shown
-        (["search[shoe]", "click[a1]", "click[features]"], "click[buy now]", "unknown"),
-        (["search[shoe]", "click[a1]", "click[features]"], "click[red]", "unknown"),
+        *(("", act, "format") for act in ("buy now", "search[]", "search[  ]", "think[x]", "")),
+        ("", "click[search]", "refused"),
+        ("", "click[a1]", "unknown"),
+        ("search[shoe]", "click[c1]", "unknown"),  # not among the results
+        ("search[shoe]", "click[red canvas shoe]", "unknown"),  # titles are no links
+        ("search[shoe]", "click[next >]", "unknown"),
+        ("search[shoe]", "click[< prev]", "unknown"),
+        ("search[shoe]", "search[hat]", "refused"),
+        ("search[shoe]", "click[search]", "unknown"),
+        (ITEM, "click[green]", "unknown"),
+        (ITEM, "click[color]", "unknown"),
+        (ITEM, "click[attributes]", "unknown"),  # not shown
+        (f"{ITEM};click[features]", "click[buy now]", "unknown"),
     ],
 )
-def test_why_an_action_was_not_valid(shop, way, action, why):
-    env = make(data=shop, split="all")
-    *_, before = play(env, *way)
+def test_reasons_why_an_action_is_invalid(shop, way, action, why):
+    env = shop()
+    steps = play(env, way)
+    before = steps[-1]
     observation, reward, terminated, truncated, info = env.step(action)
-    assert (info["valid"], info["invalid_reason"]) == (False, why)
     assert (observation, reward, terminated, truncated) == (before[0], 0.0, False, False)
-    changed = {"valid": False, "invalid_reason": why, "turn": len(way) + 1}
-    assert info == before[4] | changed
+    assert info == before[4] | {"valid": False, "invalid_reason": why, "turn": len(steps)}
 
 
-def test_case_does_not_matter_and_in_strict_mode_blanks_around(shop):
-    way = ["search[shoe]", "click[A1]"]
-    for mode in ("strict", "upstream"):
-        env = make(data=shop, split="all", mode=mode)
-        assert play(env, *way, "click[RED]", "click[Buy Now]")[-1][2]
-        assert play(env, *way, "click[ red ]")[-1][4]["valid"] is (mode == "strict")
-
-
-def test_a_value_that_ends_in_a_blank_can_be_chosen(folder_of, record, wanted):
+def test_case_does_not_matter_and_in_strict_mode_blanks_around(shop, folder_of, record, wanted):
     # "6/" is read as "6 | "
     folder = folder_of([record(options={"Size": ["6/", "7"]})], {"A1": wanted("light")})
     for mode in ("strict", "upstream"):
+        env = shop(mode=mode)
+        assert play(env, "search[shoe];click[A1];click[RED];click[Buy Now]")[-1][2]
+        assert play(env, f"{ITEM};click[ red ]")[-1][4]["valid"] is (mode == "strict")
         env = make(data=folder, split="all", mode=mode)
-        *_, last = play(env, "search[shoe]", "click[a1]", "click[6 | ]")
+        *_, last = play(env, f"{ITEM};click[6 | ]")
         assert last[4]["valid"]
         assert "click[6 | ]" in last[4]["admissible_actions"]
-        assert dict(env.unwrapped.page.options) == {"size": "6 | "}
-
-
-@pytest.mark.parametrize("mode", ["strict", "upstream"])
-@pytest.mark.parametrize(
-    ("tab", "shown"),
-    [
-        ("description", ["A shoe."]),
-        ("features", ["light", "soft sole"]),
-        ("reviews", []),
-        ("attributes", ["light", "fashion", "canvas shoe", "Shoes › Women › Sneakers"]),
-    ],
-)
-def test_tabs(shop, mode, tab, shown):
-    env = make(data=shop, split="all", mode=mode, attributes=True)
-    *_, last = play(env, "search[shoe]", "click[a1]", f"click[{tab}]")
-    assert last[0].endswith(" [SEP] ".join([" [SEP] Back to Search", "< Prev", *shown]))
 
 
 def test_addresses(shop):
-    env = make(data=shop, split="all", observation="url")
+    env = shop(observation="url")
     number = task_of(env, 2)
-    way = ["search[red Shoe]", "click[a1]", "click[blue]", "click[features]", "click[< prev]"]
-    steps = play(env, *way, "click[buy now]", task=number)
+    way = "search[red Shoe];click[a1];click[blue];click[features];click[< prev];click[buy now]"
     base, query = "http://127.0.0.1:3000", "red+shoe"
-    assert [step[0] for step in steps] == [
+    assert [step[0] for step in play(env, way, number)] == [
         f"{base}/{number}",
         f"{base}/search_results/{number}/{query}/1",
         f"{base}/item_page/{number}/A1/{query}/1/{{}}",
@@ -391,29 +303,17 @@ def test_addresses(shop):
     ]
 
 
-# -- what stands before the page ------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("observations", "actions", "told"),
-    [
-        (0, 0, ["2"]),
-        (1, 0, ["1", "2"]),
-        (0, 1, ["b", "2"]),
-        (1, 1, ["1", "b", "2"]),
-        (2, 1, ["0", "1", "b", "2"]),
-        (1, 2, ["a", "1", "b", "2"]),
-        (2, 2, ["0", "a", "1", "b", "2"]),
-        (9, 9, ["0", "a", "1", "b", "2"]),  # all there are
-    ],
+    [(0, 0, "2"), (1, 0, "12"), (0, 1, "b2"), (2, 1, "01b2"), (1, 2, "a1b2"), (9, 9, "0a1b2")],
 )
 def test_previous_observations_and_actions(shop, observations, actions, told):
-    a, b = "search[shoe]", "click[A1]"
-    plain = [step[0] for step in play(make(data=shop, split="all"), a, b)]
+    a, b = ITEM.split(";")
+    plain = [step[0] for step in play(shop(), ITEM)]
     texts = {"a": a, "b": b} | {str(n): text for n, text in enumerate(plain)}
-    env = make(data=shop, split="all", previous_observations=observations, previous_actions=actions)
+    env = shop(previous_observations=observations, previous_actions=actions)
     for _ in range(2):  # a reset forgets
-        steps = play(env, a, b)
+        steps = play(env, ITEM)
         assert steps[0][0] == plain[0]
         assert steps[2][0] == " [SEP] ".join(texts[name] for name in told)
 
@@ -421,114 +321,57 @@ def test_previous_observations_and_actions(shop, observations, actions, told):
 def test_pages_and_pasts_that_are_too_long_are_cut(folder_of, record, wanted):
     long = record(full_description="x" * 90_000, small_description=["y" * 40_000])
     folder = folder_of([long], {"A1": wanted("shoe")})
-    way = ["search[canvas]", "click[a1]", "click[features]", "click[< prev]", "click[description]"]
-    plain = play(make(data=folder, split="all"), *way)
+    way = "search[canvas];click[a1];click[features];click[< prev];click[description]"
+    plain = play(make(data=folder, split="all"), way)
     assert [len(step[0]) for step in plain[3:]] == [len(plain[3][0]), len(plain[2][0]), 65_536]
-    assert plain[5][0] == plain[3][0][: plain[3][0].index("y")] + "x" * (
-        65_536 - plain[3][0].index("y")
-    )
-    *_, tab, item, last = play(make(data=folder, split="all", previous_observations=2), *way)
+    *_, tab, item, last = play(make(data=folder, split="all", previous_observations=2), way)
     assert last[0] == plain[5][0]  # no room for what was before
     # 40,000 and what little was before it
-    whole = " [SEP] ".join(step[0] for step in plain[2:5])
-    assert item[0] == whole
+    assert item[0] == " [SEP] ".join(step[0] for step in plain[2:5])
     assert len(tab[0]) < 65_536
 
 
 # -- any text is an action ------------------------------------------------------------------------
 
-PIECES = [
-    *("search[", "click[", "]", "[", "]]", "[[", "][", "buy now", "back to search", "next >"),
-    *("< prev", "features", "red", "blue", "s", "a1", "b1", "shoe", "the", " ", "  ", "\n", "\r\n"),
-    *("<script>alert(1)</script>", "<b>", "&amp;", "&#x27;", "<!--", "' OR 1=1;--", "item_page"),
-    *("%s", "{}", "{0}", "${x}", "\\", "\\n", "\\u0000", '"', "'", "`", "../../etc", "?a=b#c"),
-    *(
-        "👍🏽",
-        "👨\u200d👩\u200d👧",
-        "🇩🇪",
-        "漢字",
-        "ไทย",
-        "İ",
-        "ß",
-        "\u202e",
-        "\u200b",
-        "\x00",
-        "\x1b[2J",
-    ),
-    *("<r>", "<c>", "<q>", "<a>", "search_results", "done", "1e309", "-1", "NaN", "null"),
-]
-
-
-def seeded(count, rng):
-    """Texts of pieces, half of them in the form of an action."""
-    for _ in range(count):
-        text = "".join(rng.choices(PIECES, k=rng.randint(0, 5)))
-        yield rng.choice(["{}", "{}", "search[{}]", "click[{}]"]).replace("{}", text)
-
-
-class Acrobat:
-    """Does anything in one mode, and looks whether the environment stays one."""
-
-    def __init__(self, data, mode):
-        observation = "text_rich" if mode == "upstream" else "text"
-        self.env = make(data=data, mode=mode, split="all", observation=observation, max_turns=50)
-        self.info = None
-
-    def do(self, action):
-        if self.info is None:
-            _, self.info = self.env.reset(options={"task": 0})
-        before = self.info
-        observation, reward, terminated, truncated, info = self.env.step(action)
-        assert observation in self.env.observation_space
-        assert reward in {0.0, 1.0}
-        assert info["valid"] == (info["invalid_reason"] == "")
-        assert info["invalid_reason"] in {"", "format", "unknown", "refused"}
-        if not info["valid"]:
-            assert info["anchor"] == before["anchor"]
-            assert info["admissible_actions"] == before["admissible_actions"]
-        observation.encode()
-        self.info = None if terminated or truncated else info
-
 
 @pytest.mark.slow
-def test_any_text_is_an_action(shop):
+@pytest.mark.parametrize("mode", ["strict", "upstream"])
+def test_any_text_is_an_action(shop, mode):
+    env = shop(mode=mode, observation="text_rich" if mode == "upstream" else "text", max_turns=50)
     rng = random.Random(0)
-    acrobats = [Acrobat(shop, mode) for mode in ("strict", "upstream")]
-    for action in seeded(9000, rng):  # in two modes 18,000
-        for acrobat in acrobats:
-            acrobat.do(action)
-            if acrobat.info and rng.random() < 0.3:  # to get around
-                action_there = rng.choice(acrobat.info["admissible_actions"])
-                acrobat.do(action_there.replace("<keywords>", "shoe"))
 
     @settings(max_examples=100, database=None)
     @given(st.lists(st.text(st.characters(codec=None)), min_size=10, max_size=10))
-    def anything(actions):  # 10 texts of 100 lists in two modes: 2,000
-        for action in actions:
-            for acrobat in acrobats:
-                acrobat.do(action)
-                acrobat.do(f"search[{action}]")
+    def play_anything(texts):
+        _, before = env.reset(options={"task": 0})
+        for text in texts:
+            listed = rng.choice(before["admissible_actions"]).replace("<keywords>", "shoe")
+            action = rng.choice((text, f"search[{text}]", f"click[{text}]", listed))
+            observation, reward, terminated, _, info = env.step(action)
+            assert observation in env.observation_space
+            assert observation.encode()
+            assert reward in {0.0, 1.0}
+            assert info["valid"] == (info["invalid_reason"] == "")
+            if not info["valid"]:
+                assert info["anchor"] == before["anchor"]
+                assert info["admissible_actions"] == before["admissible_actions"]
+            before = info
+            if terminated:
+                break
 
-    anything()
+    play_anything()
 
 
 @pytest.mark.parametrize("mode", ["strict", "upstream"])
-@pytest.mark.parametrize("action", ["x" * 1_000_000, f"search[{'red ' * 250_000}]"])
-def test_a_megabyte_is_no_action(mode, action):
-    env = make(mode=mode)
-    (*_, before), (observation, *_, info) = play(env, action)
-    assert "more than 4096" in observation
-    assert (info["invalid_reason"], info["anchor"]) == ("format", before["anchor"])
-
-
-def test_the_longest_action_is_a_search():
+def test_the_longest_action_is_a_search(mode):
+    for action in ("x" * 1_000_000, f"search[{'red ' * 250_000}]"):
+        (*_, before), (observation, *_, info) = play(make(mode=mode), action)
+        assert "more than 4096" in observation
+        assert (info["invalid_reason"], info["anchor"]) == ("format", before["anchor"])
     query = "red " * 1021 + "red"  # 4,087 characters, and 8 around them
-    (*_, info) = play(make(), f"search[{query}]")[-1]
-    assert info["valid"]
-    assert (
-        info["admissible_actions"][2:]
-        == play(make(), "search[red]")[-1][4]["admissible_actions"][2:]
-    )
+    long, short = (play(make(mode=mode), f"search[{q}]")[-1][4] for q in (query, "red"))
+    assert long["valid"]
+    assert long["admissible_actions"] == short["admissible_actions"]
 
 
 # -- being made -----------------------------------------------------------------------------------
@@ -553,15 +396,9 @@ def test_a_wrong_option_is_refused(options, message):
         make(**options)
 
 
-def test_environments_share_a_shop():
-    one, other = make(split="train"), make(split="test", reward="score")
-    assert one.unwrapped.shop is other.unwrapped.shop
-    assert one.unwrapped.shop is not make(mode="upstream").unwrapped.shop
-
-
 def test_a_copy_branches_and_the_original_goes_on(shop):
-    env = make(data=shop, split="all", reward="score", previous_actions=9)
-    play(env, "search[shoe]", "click[a1]", task=task_of(env, 0))
+    env = shop(reward="score", previous_actions=9)
+    play(env, ITEM, task_of(env, 0))
     copies = copy.deepcopy(env), pickle.loads(pickle.dumps(env))
     for twin in copies:
         assert twin.unwrapped.shop is env.unwrapped.shop
@@ -574,18 +411,14 @@ def test_a_copy_branches_and_the_original_goes_on(shop):
 
 
 def test_the_turn_limit(shop):
-    steps = play(make(data=shop, split="all", max_turns=2), "search[shoe]", "click[a1]")
+    steps = play(shop(max_turns=2), ITEM)
     assert [step[2:4] for step in steps[1:]] == [(False, False), (False, True)]
     # a purchase on the last turn ends the episode by itself
-    steps = play(make(data=shop, split="all", max_turns=5), *BOUGHT)
-    assert steps[-1][2:4] == (True, False)
-    steps = play(make(data=shop, split="all"), *["click[nothing]"] * 15)  # 15 by default
+    assert play(shop(max_turns=5), BOUGHT)[-1][2:4] == (True, False)
+    steps = play(shop(), ";".join(["click[nothing]"] * 15))  # 15 by default
     assert [step[3] for step in steps[1:]] == [False] * 14 + [True]
 
 
 def test_the_price_seed_draws_the_limits(shop):
-    limits = set()
-    for seed in range(8):
-        env = make(data=shop, split="all", price_seed=seed)
-        limits.add(play(env)[0][4]["goal"].rpartition(" than ")[2])
-    assert len(limits) > 1
+    goals = [play(shop(price_seed=seed))[0][4]["goal"] for seed in range(8)]
+    assert len({goal.rpartition(" than ")[2] for goal in goals}) > 1

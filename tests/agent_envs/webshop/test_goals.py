@@ -87,17 +87,6 @@ def test_the_papers_ranges_on_the_real_products(real):
     assert set(map(product_of, test)) & set(map(product_of, train))
 
 
-def test_ranges_are_counted_before_unmet_goals_are_left_out(folder_of, record, wanted):
-    ids = [f"A{number}" for number in range(510)]
-    told = {asin: wanted("light", asked=["heavy" if asin[-1] == "7" else "light"]) for asin in ids}
-    folder = folder_of([record(asin) for asin in ids], told)
-    strict, upstream = (shop_of(folder, strict=strict) for strict in (True, False))
-    for split in ("test", "val", "all"):
-        every = open_panel(upstream, split).task_ids
-        assert open_panel(strict, split).task_ids == tuple(t for t in every if t[-3] != "7")
-    assert (len(open_panel(upstream, "all")), len(open_panel(strict, "all"))) == (510, 459)
-
-
 @pytest.fixture
 def listed(made_up, tmp_path):
     """The made-up folder with a list of ETO's, and its shop of people's goals."""
@@ -123,22 +112,17 @@ def test_etos_lists(listed, shared_data):
         assert len(found) == len(set(found)) == count
 
 
-@pytest.mark.parametrize(
-    ("content", "error", "why"),
-    [
-        (b"[1, 2", BadAsset, "is no JSON"),
-        (b"\xff\xfe[]\x00", BadAsset, "is no JSON"),
-        (b"null", BadAsset, "a list of places is needed, got None"),
-        (b"[0, 75]", BadAsset, r"places in 0\.\.74 are needed, got 75"),
-        (b"[-1]", BadAsset, r"places in 0\.\.74 are needed, got -1"),
-        (b"[true]", BadAsset, r"places in 0\.\.74 are needed, got True"),
-        (b'["1"]', BadAsset, r"places in 0\.\.74 are needed, got '1'"),
-        (b"[]", ValueError, "split 'eto_test' has no goals"),
-    ],
-)
-def test_a_damaged_list_is_refused(listed, content, error, why):
-    with pytest.raises(error, match=why):
-        open_panel(listed(content), "eto_test")
+def test_damaged_lists_are_refused(listed):
+    for content, why in (
+        (b"[1, 2", "is no JSON"),
+        (b"\xff\xfe[]\x00", "is no JSON"),
+        (b"null", "a list of places is needed, got None"),
+        (b"[0, 75]", r"places in 0\.\.74 are needed, got 75"),
+        (b"[true]", r"places in 0\.\.74 are needed, got True"),
+        (b"[]", "split 'eto_test' has no goals"),
+    ):
+        with pytest.raises((BadAsset, ValueError), match=why):
+            open_panel(listed(content), "eto_test")
 
 
 @pytest.mark.parametrize(
@@ -222,24 +206,6 @@ def test_values_that_people_asked_for_are_of_an_option(record, asked, options, l
     goal = Goal("A1-h0", 0, "", (), tuple(("", value) for value in asked), 20.0)
     found = find_choices(goal, product)
     assert (dict(found[0]), found[1]) == (options, lacking)
-
-
-@pytest.mark.parametrize("kind", ["synthetic", "human"])
-def test_strict_mode_asks_for_the_same_below_a_price_that_pages_show(made_up, kind):
-    strict, upstream = (shop_of(made_up, kind, strict=strict) for strict in (True, False))
-    assert list(strict.goals) == list(upstream.goals)
-    for task_id, goal in strict.goals.items():
-        public, product = upstream.goals[task_id], strict.catalogue.products[goal.product]
-        assert goal.attributes == public.attributes
-        assert [value for _, value in goal.options] == [value for _, value in public.options]
-        assert goal.text.partition(", and price")[0] == public.text.partition(", and price")[0]
-        assert len(product.prices) > 1 or goal.text == public.text
-        told = goal.text.partition(", and price lower than ")[2]
-        assert told == ("" if goal.price_upper == NO_LIMIT else f"{goal.price_upper:.2f} dollars")
-        assert product.highest < goal.price_upper
-        if kind == "human":  # met by buying as asked
-            page = Page("item", product=goal.product, options=goal.options)
-            assert strict.score(goal, strict.match(goal, goal.product), page).total == 1
 
 
 # -- prices ---------------------------------------------------------------------------------------

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+
 import gymnasium as gym
 import pytest
 
@@ -12,29 +15,26 @@ from agent_envs.webshop.search import Index
 from agent_envs.webshop.shop import open_shop
 
 
+@pytest.fixture(scope="module")
+def golden(recorded):
+    """The answers of the public WebShop."""
+    return json.loads(gzip.decompress((recorded / "golden.json.gz").read_bytes()))
+
+
 def shop_of(folder, kind):
     return open_shop(open_catalogue(folder), kind, strict=False, price_seed=0, attributes=False)
 
 
 def test_products(made_up, golden):
-    found = {
-        product.asin: {
-            "Title": product.title,
-            "Price": product.price_tag,
-            "pricing": list(product.prices),
-            "options": {name: list(values) for name, values in product.options.items()},
-            "query": product.query,
-            "BulletPoints": list(product.bullets),
-            "Description": product.description,
-            "Rating": "N.A.",
-            "Attributes": list(product.attributes),
-        }
-        for product in open_catalogue(made_up).products
-    }
-    assert found == {
-        asin: {name: one[name] for name in one if name != "MainImage"}
-        for asin, one in golden["products"].items()
-    }
+    for one in open_catalogue(made_up).products:
+        theirs = golden["products"][one.asin]
+        options = {name: list(values) for name, values in one.options.items()}
+        assert (one.title, one.description) == (theirs["Title"], theirs["Description"])
+        assert (one.price_tag, list(one.prices)) == (theirs["Price"], theirs["pricing"])
+        assert (one.query, options) == (theirs["query"], theirs["options"])
+        assert list(one.bullets) == theirs["BulletPoints"]
+        assert list(one.attributes) == theirs["Attributes"]
+    assert len(golden["products"]) == len(open_catalogue(made_up).products)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -43,24 +43,16 @@ def test_prices_and_goals(made_up, golden, kind):
     products = shop.catalogue.products
     prices = dict(zip((p.asin for p in products), shop.prices, strict=True))
     assert prices == golden[f"prices_{kind}"]
-    found = [
-        {
-            "asin": products[goal.product].asin,
-            "instruction_text": goal.text,
-            "attributes": list(goal.attributes),
-            "price_upper": goal.price_upper,
-            "goal_options": dict(goal.options)
-            if kind == "synthetic"
-            else [value for _, value in goal.options],
-        }
-        for goal in shop.goals.values()
-    ]
-    assert found == [
-        {name: one[name] for name in one if name != "weight"} for one in golden[f"goals_{kind}"]
-    ]
+    for goal, theirs in zip(shop.goals.values(), golden[f"goals_{kind}"], strict=True):
+        asked = (products[goal.product].asin, goal.text, list(goal.attributes), goal.price_upper)
+        names = ("asin", "instruction_text", "attributes", "price_upper")
+        assert asked == tuple(theirs[name] for name in names)
+        values = [value for _, value in goal.options]
+        assert theirs["goal_options"] == (dict(goal.options) if kind == "synthetic" else values)
 
 
-def test_searches(documents, golden):
+def test_searches(recorded, golden):
+    documents = json.loads(gzip.decompress((recorded / "index_documents.json.gz").read_bytes()))
     ids = [document["id"] for document in documents]
     index = Index((document["contents"] for document in documents), ids)
     for one in golden["search"]:
@@ -108,11 +100,3 @@ def test_episodes(made_up, golden, observation, kind):
             assert (seen, paid, ended) == (step["obs"], step["reward"], step["done"])
         if episode.get("reward_info"):
             assert info["reward_terms"]["attributes"] == episode["reward_info"]["r_att"]
-
-
-@pytest.mark.slow
-def test_the_real_products_give_6910_goals_of_415_products(real):
-    shop = shop_of(real, "synthetic")
-    assert len(shop.catalogue.products) == 1000
-    assert len(shop.goals) == 6910
-    assert len({goal.product for goal in shop.goals.values()}) == 415

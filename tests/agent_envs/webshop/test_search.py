@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -10,110 +12,21 @@ from hypothesis import strategies as st
 
 from agent_envs.webshop.search import LONGEST, MOST, STOP_WORDS, Index, extract_terms, stem
 
-# the examples of Porter's paper (1980), each through all five steps
-PORTER = """
-caresses caress  ponies poni  ties ti  caress caress  cats cat  feed feed  agreed agre
-plastered plaster  bled bled  motoring motor  sing sing  conflated conflat  troubled troubl
-sized size  hopping hop  tanned tan  falling fall  hissing hiss  fizzed fizz  failing fail
-filing file  happy happi  sky sky  relational relat  conditional condit  rational ration
-valenci valenc  hesitanci hesit  digitizer digit  conformabli conform  radicalli radic
-differentli differ  vileli vile  analogousli analog  vietnamization vietnam  predication predic
-operator oper  feudalism feudal  decisiveness decis  hopefulness hope  callousness callous
-formaliti formal  sensitiviti sensit  sensibiliti sensibl  triplicate triplic  formative form
-formalize formal  electriciti electr  electrical electr  hopeful hope  goodness good
-revival reviv  allowance allow  inference infer  airliner airlin  gyroscopic gyroscop
-adjustable adjust  defensible defens  irritant irrit  replacement replac  adjustment adjust
-dependent depend  adoption adopt  homologou homolog  communism commun  activate activ
-angulariti angular  homologous homolog  effective effect  bowdlerize bowdler  probate probat
-rate rate  cease ceas  controll control  roll roll
-"""
-# his later rules bli -> ble and logi -> log; words of two letters stay; y is a vowel after a
-# consonant; no e is put back after y, w and x; gg and dd lose a letter, ll keeps both; -ion goes
-# after s and t only; -ement goes before -ment before -ent, if enough is left
-STEMS = """
-possibly possibl  terribly terribl  apology apolog  archaeology archaeolog  biology biologi
-is is  as as  ed ed  gas ga  bus bu  yes ye  dyed dy  toy toi  playing plai  fly fly
-bring bring  ring ring  mixing mix  bowing bow  egging eg  adding ad  billing bill
-connection connect  union union  cement cement  7.5s 7.5
-"""
+CASES = Path(__file__).with_name("cases")
 
 
 def test_stems():
-    for pair in (PORTER + STEMS.lstrip()).strip().replace("\n", "  ").split("  "):
-        word, expected = pair.split()
+    """The examples of Porter's paper (1980), and of his later rules bli -> ble and logi -> log."""
+    words = (CASES / "stems.txt").read_text().split()
+    for word, expected in zip(words[::2], words[1::2], strict=True):
         assert stem(word) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("Red shoe", ["red", "shoe"]),
-        ("size 7.5", ["size", "7.5"]),
-        ("1,000.5 1;2", ["1,000.5", "1;2"]),
-        ("7.5.", ["7.5"]),
-        ("7. 5", ["7", "5"]),
-        ("x,y x;y", ["x", "y", "x", "y"]),  # commas join digits only
-        ("a:b x:y 1:2", ["a:b", "x:y", "1", "2"]),  # colons join letters only
-        ("u.s.a. 3.x", ["u.s.a", "3", "x"]),  # a dot joins letters or digits, not one with another
-        ("x.3", ["x", "3"]),
-        ("mp3 4k", ["mp3", "4k"]),
-        ("can't can’t ’90s'", ["can't", "can’t", "90"]),
-        ("x''y", ["x", "y"]),  # one apostrophe joins, two do not
-        ("snake_case __init__ _ __7_5", ["snake_cas", "__init__", "__7_5"]),
-        (
-            "red-blue/green (new) #1 $5 50% x+y",
-            ["red", "blue", "green", "new", "1", "5", "50", "x", "y"],
-        ),
-        ("漢字", ["漢", "字"]),
-        ("ひらがな", ["ひ", "ら", "が", "な"]),
-        ("カタカナ", ["カタカナ"]),
-        ("ラーメン ｶﾀｶﾅ", ["ラーメン", "ｶﾀｶﾅ"]),
-        ("カタカナabc漢", ["カタカナ", "abc", "漢"]),
-        ("カ_a", ["カ_a"]),  # an underscore joins what would part
-        ("한국어 옷", ["한국어", "옷"]),  # Hangul are letters
-        ("ภาษาไทย abc", ["ภาษาไทย", "abc"]),
-        ("Красный ПЛАТЬЕ", ["красный", "платье"]),
-        ("Café CAFÉ cafe\u0301", ["café", "café", "cafe\u0301"]),
-        ('צה"ל', ['צה"ל']),  # a double quote joins Hebrew letters
-        ("ג' ג'ל x'", ["ג'", "ג'ל", "x"]),  # and a single one stays at the end
-        ('x"y צ"y', ["x", "y", "צ", "y"]),
-        ("soft\u00adhyphen", ["soft\u00adhyphen"]),  # format characters are part of the word
-        ("", []),
-        ("?! … — \n\t", []),
-        (
-            "1\ufe0f\u20e3 #\ufe0f\u20e3 *\u20e3 # *",
-            ["1\ufe0f\u20e3", "#\ufe0f\u20e3", "*\u20e3"],
-        ),  # key caps
-        ("shoe\U0001f3fd", ["shoe\U0001f3fd"]),  # a skin tone extends what is before it
-        ("\u2139 \u2139nfo", ["\u2139", "\u2139nfo"]),  # a letter that is an emoji
-        ("\u2139\ufe0f\u200d\u2605", ["\u2139\ufe0f\u200d\u2605"]),
-        ("\u2139\u200dnfo", ["\u2139\u200dnfo"]),
-        ("\u2605\ufe0e\ufe0f", ["\u2605"]),  # a text presentation ends an emoji
-        ("\U0001f3f4\U000e0067\U000e007f", ["\U0001f3f4\U000e0067\U000e007f"]),  # tags
-        (
-            "\u05d0'\u05d1.\u05d2'",
-            ["\u05d0'\u05d1.\u05d2"],
-        ),  # what a dot joined ends without its quote
-        (
-            '\u05d0"\u05d1"\u05d2',
-            ['\u05d0"\u05d1', "\u05d2"],
-        ),  # a Hebrew letter has one double quote
-        ("\u0130s \u0130T \u212aing", ["king"]),  # in lower case these are stop words and a k
-        ("\U00010428s x", ["\U00010428", "x"]),  # the stemmer counts units, here three
-        ("men's", ["men"]),
-        ("men’s", ["men"]),
-        ("men＇s", ["men"]),
-        ("MEN'S", ["men"]),
-        ("Women’S shoes'", ["women", "shoe"]),
-        ("it's that's", []),  # what is left is a stop word
-        ("o's", ["o"]),
-        ("men'sx", ["men'sx"]),
-        ("'s", ["s"]),
-        ("mens", ["men"]),
-    ],
-)
-def test_index_terms(text, expected):
-    assert extract_terms(text) == expected
+def test_index_terms():
+    """Boundaries of words by a table of Unicode, stop words and stems."""
+    for line in (CASES / "terms.txt").read_text(encoding="utf-8").splitlines():
+        text, expected = json.loads(line.partition("  # ")[0])
+        assert extract_terms(text) == expected
 
 
 def test_signs_and_emoji():
@@ -144,17 +57,6 @@ def test_long_tokens_are_cut():
     assert extract_terms("x" * 255 + "a") == ["x" * 255]
 
 
-def test_no_more_of_a_long_token_is_seen_than_its_units():
-    # a window of 255 units: the dot is its last, and joins nothing that is seen
-    assert extract_terms("x" * 254 + ".y") == ["x" * 254, "y"]
-    assert extract_terms("x" * 253 + ".y") == ["x" * 253 + ".y"]
-    # joiners alone are none, so a run of them is left one by one until the letter is seen
-    assert extract_terms("_" * 300 + "x") == ["_" * 254 + "x"]
-    # a letter outside the basic plane is two units: 127 of them fit, and half of one does not
-    wide = "\U00010428"
-    assert extract_terms(wide * 200) == [wide * 127, wide * 73]
-
-
 @pytest.mark.parametrize(
     "text", ["_", "\u200d", "\u2605\u200d", "\u05d0\u2019", "#\ufe0f", "\u2139_", "__x"]
 )
@@ -183,12 +85,6 @@ def test_any_text_has_words(text):
 @given(SCRIPTS, SCRIPTS)
 def test_texts_with_a_blank_between_them_have_the_words_of_both(one, other):
     assert extract_terms(f"{one} {other}") == extract_terms(one) + extract_terms(other)
-
-
-@settings(max_examples=300)
-@given(st.text(st.characters(max_codepoint=127)))
-def test_case_does_not_matter(text):
-    assert extract_terms(text.upper()) == extract_terms(text.lower()) == extract_terms(text)
 
 
 TINY = {"d1": "red shoe", "d2": "red red hat", "d3": "green hat box big"}  # lengths 2, 3, 4: mean 3
@@ -230,12 +126,6 @@ def test_a_word_asked_for_twice_counts_twice():
 def test_only_documents_with_a_word_of_the_query_are_found(query):
     expected = {"d1", "d2"} if query == "reds shoes" else set()
     assert found(TINY, query).keys() == expected
-
-
-def test_words_that_all_documents_have_still_count():
-    # in 2 of 2: idf = ln(1 + .5 / 2.5) = ln 1.2 = .1823216; all of mean length:
-    # .1823216 (1 - 1 / (1 + 1 / .9)) = .1823216 * .5263158 = .0959587
-    assert found({"a": "red", "b": "red"}, "red") == pytest.approx({"a": 0.0959587, "b": 0.0959587})
 
 
 def test_empty_documents_do_not_count():

@@ -70,14 +70,6 @@ def test_rooms_have_the_size_asked_for_and_things_lie_where_they_can(
     assert (task_line.thing, task_line.verb) == (game.goal.object_type[:-4], game.goal.treatment)
 
 
-@pytest.mark.parametrize("task", ["pick", "pick2"])
-def test_things_to_be_put_somewhere_are_not_there_yet(task: str):
-    for seed in range(20):
-        game = generated(seed, task)
-        there = {thing for place in game.goal_receptacles for thing in game.contents[place]}
-        assert not there & game.goal_objects
-
-
 def test_things_mostly_lie_where_people_keep_them():
     kept: Counter[str] = Counter()
     for seed in range(150):

@@ -432,7 +432,7 @@ class Payments(App):
 
         Gives: balance
         """
-        return {"balance": self._balance()}
+        return {"balance": self._compute_balance()}
 
     def send_money(self, receiver: Email, amount: Amount, note: str = "") -> dict[str, int]:
         """Send money to a person.
@@ -468,7 +468,7 @@ class Payments(App):
         found = [
             dict(paid)
             for paid in self._state.find_rows("transactions")
-            if direction in ("all", self._direction(paid))
+            if direction in ("all", self._name_direction(paid))
             and has_words(query, paid["note"], paid["sender"], paid["receiver"])
             and (first_day or "") <= paid["paid_at"][:10] <= (last_day or "9")
         ]
@@ -556,21 +556,23 @@ class Payments(App):
         self._state.change("requests", request_id, status="cancelled")
         self._record_effect("cancelled request", **only(request, "payer", "amount", "note"))
 
-    def _direction(self, paid: Row) -> str:
+    def _name_direction(self, paid: Row) -> str:
         return "sent" if paid["sender"] == self._session.email else "received"
 
-    def _balance(self) -> float:
+    def _compute_balance(self) -> float:
         signs = {"sent": -1, "received": 1}
         paid = self._state.find_rows("transactions")
-        return round(float(sum(signs[self._direction(row)] * row["amount"] for row in paid)), 2)
+        return round(
+            float(sum(signs[self._name_direction(row)] * row["amount"] for row in paid)), 2
+        )
 
     def _check_other(self, email: str) -> None:
         if email == self._session.email:
             raise Refusal(422, "This is your own address; give somebody else's.")
 
     def _pay(self, receiver: str, amount: float, note: str) -> int:
-        if amount > self._balance():
-            raise Refusal(409, f"The balance is {self._balance()}, less than {amount}.")
+        if amount > self._compute_balance():
+            raise Refusal(409, f"The balance is {self._compute_balance()}, less than {amount}.")
         paid = self._add_row(
             "transactions",
             sender=self._session.email,

@@ -30,7 +30,7 @@ def _rename(draft: Draft, field: str, name: str) -> None:
             song[field] = name if song[field] == old else song[field]
 
 
-def _songs(draft: Draft) -> list[dict[str, Any]]:
+def _list_songs(draft: Draft) -> list[dict[str, Any]]:
     """All songs, with their ids."""
     return [{"id": FIRST_ID + i, **song} for i, song in enumerate(draft.rows["songs"])]
 
@@ -43,7 +43,7 @@ def like_an_artist(draft: Draft) -> Plan:
         if song["artist"] == artist:
             song["liked"] = False
             break
-    songs = _songs(draft)
+    songs = _list_songs(draft)
     new = [song for song in songs if song["artist"] == artist and not song["liked"]]
     return Plan(
         {"artist": artist},
@@ -83,7 +83,7 @@ def rate_a_playlist(draft: Draft) -> Plan:
 def playlist_from_a_note(draft: Draft) -> Plan:
     """Make a playlist of the songs that a note lists, in its order."""
     occasion = draft.choose_subject(TEXTS["playlist_from_a_note"].subjects)
-    songs = draft.rng.sample(_songs(draft), 5)
+    songs = draft.rng.sample(_list_songs(draft), 5)
     lines = [f"- {song['title']} ({song['artist']})" for song in songs]
     draft.add_note(f"Songs for: {occasion}", "\n".join(lines), "music")
     return Plan(
@@ -95,8 +95,8 @@ def playlist_from_a_note(draft: Draft) -> Plan:
 def songs_that_a_friend_asks_for(draft: Draft) -> Plan:
     """Answer a friend's mail with wishes for songs by making a playlist and replying."""
     (friend,) = draft.choose_people(1, "friend")
-    artists = draft.rng.sample(sorted({song["artist"] for song in _songs(draft)}), 2)
-    songs = [song for song in _songs(draft) if song["artist"] in artists]
+    artists = draft.rng.sample(sorted({song["artist"] for song in _list_songs(draft)}), 2)
+    songs = [song for song in _list_songs(draft) if song["artist"] in artists]
     draft.add_mail(
         friend["email"],
         "Music for the party",

@@ -38,7 +38,7 @@ def total_for_a_purpose(draft: Draft) -> Plan:
         total += amount if back < days else 0
     (other,) = draft.choose_people(1)
     draft.add_payment(other["email"], draft.me, draft.draw_amount(10, 60), purpose, days=3)
-    first_day = draft.time_at(1 - days)[:10]
+    first_day = draft.format_time(1 - days)[:10]
     return Plan(
         {"purpose": purpose, "first_day": first_day}, answer=Quantity(round(total, 2), MONEY)
     )
@@ -165,7 +165,7 @@ def delete_old_spam(draft: Draft) -> Plan:
             sender = f"noreply{draft.rng.randrange(100, 999)}@bulk.example"
             text = "Click here before it is too late."
             draft.add_mail(sender, kind.format(word), text, days=ago, folder="spam")
-    limit = draft.time_at(-7)[:10]
+    limit = draft.format_time(-7)[:10]
     old = [
         mail
         for mail in draft.rows["mails"]
@@ -208,7 +208,7 @@ def event_from_an_invitation(draft: Draft) -> Plan:
     what = draft.choose_subject(TEXTS["event_from_an_invitation"].subjects)
     place = f"{draft.rng.randrange(1, 90)} {draft.rng.choice(WORDS['streets'])}"
     days, hour = draft.rng.randrange(3, 12), draft.rng.randrange(16, 20)
-    day = draft.time_at(days)[:10]
+    day = draft.format_time(days)[:10]
     draft.add_mail(
         friend["email"],
         f"Invitation: {what}",
@@ -239,7 +239,7 @@ def time_in_meetings(draft: Draft) -> Plan:
     topics = ("planning", "sales", "onboarding", "safety", "writing")
     total = 0
     ahead = range(1, 8)
-    first_day, last_day = draft.time_at(ahead[0])[:10], draft.time_at(ahead[-1])[:10]
+    first_day, last_day = draft.format_time(ahead[0])[:10], draft.format_time(ahead[-1])[:10]
     for days, topic in zip(draft.rng.sample(range(1, 12), 5), topics, strict=True):
         minutes = draft.rng.choice((30, 45, 60, 90, 120))
         draft.add_event(f"{word}: {topic}", days, draft.rng.randrange(9, 16), minutes, "Room 1")
@@ -255,7 +255,7 @@ def cancel_a_day(draft: Draft) -> Plan:
     titles = TEXTS["cancel_a_day"].subjects
     kept = draft.choose_subject(titles)
     days = draft.rng.randrange(1, 7)
-    day = draft.time_at(days)[:10]
+    day = draft.format_time(days)[:10]
     *others, later = draft.rng.sample([title for title in titles if title != kept], 4)
     for title, hour in zip([kept, *others], draft.rng.sample(range(8, 18), 4), strict=True):
         draft.add_event(title, days, hour, 45)
@@ -293,14 +293,14 @@ def invite_from_a_note(draft: Draft) -> Plan:
     guests = draft.choose_people(3, "friend", "neighbour")
     occasion = draft.choose_subject(TEXTS["invite_from_a_note"].subjects)
     days, hour = draft.rng.randrange(5, 20), draft.rng.randrange(10, 19)
-    day = draft.time_at(days)[:10]
+    day = draft.format_time(days)[:10]
     names = "\n".join(f"* {guest['name']}" for guest in guests)
     draft.add_note(f"{occasion} guests", names, "ideas")
     draft.add_note("Other guests", "* Nobody yet", "ideas")
     event = {
         "title": occasion,
-        "start": draft.time_at(days, hour),
-        "end": draft.time_at(days, hour + 3),
+        "start": draft.format_time(days, hour),
+        "end": draft.format_time(days, hour + 3),
         "guests": frozenset(guest["email"] for guest in guests),
     }
     return Plan(
@@ -317,13 +317,13 @@ def birthdays_into_the_calendar(draft: Draft) -> Plan:
         draft.choose_people(5, "friend"), (soon,) * 3 + (later,) * 2, strict=True
     ):
         days = draft.rng.choice(when)
-        friend["birthday"] = f"{draft.rng.randrange(1960, 2003)}{draft.time_at(days)[4:10]}"
-    days_ahead = [draft.time_at(days)[5:10] for days in range(1, 15)]
-    first_day, last_day = draft.time_at(1)[:10], draft.time_at(14)[:10]
+        friend["birthday"] = f"{draft.rng.randrange(1960, 2003)}{draft.format_time(days)[4:10]}"
+    days_ahead = [draft.format_time(days)[5:10] for days in range(1, 15)]
+    first_day, last_day = draft.format_time(1)[:10], draft.format_time(14)[:10]
     changes = []
     for friend in draft.contacts:
         if friend["relationship"] == "friend" and friend["birthday"][5:] in days_ahead:
-            day = draft.time_at(1 + days_ahead.index(friend["birthday"][5:]))[:10]
+            day = draft.format_time(1 + days_ahead.index(friend["birthday"][5:]))[:10]
             fields = {
                 "title": f"{label} {friend['name']}",
                 "start": f"{day}T09:00",
@@ -339,10 +339,10 @@ def birthday_money(draft: Draft) -> Plan:
     amount = draft.rng.choice((10, 15, 20))
     one, other = draft.choose_people(2, "friend")
     for person in draft.contacts:
-        if person["birthday"][5:] == draft.time_at(0)[5:10]:
-            person["birthday"] = person["birthday"][:5] + draft.time_at(40)[5:10]
+        if person["birthday"][5:] == draft.format_time(0)[5:10]:
+            person["birthday"] = person["birthday"][:5] + draft.format_time(40)[5:10]
     for person in (one, other, *draft.choose_people(1, "coworker")):
-        person["birthday"] = f"{draft.rng.randrange(1960, 2003)}{draft.time_at(0)[4:10]}"
+        person["birthday"] = f"{draft.rng.randrange(1960, 2003)}{draft.format_time(0)[4:10]}"
     names = Lines(tuple(sorted((one["name"], other["name"]))))
     return Plan(
         {"amount": amount, "title": title},
@@ -359,7 +359,7 @@ def prepare_a_trip(draft: Draft) -> Plan:
     where = draft.choose_subject(TEXTS["prepare_a_trip"].subjects)
     things = draft.rng.sample(("rope", "matches", "tea", "raisins", "sun cream", "batteries"), 3)
     days, hour = draft.rng.randrange(4, 15), draft.rng.randrange(7, 10)
-    start, end = draft.time_at(days, hour), draft.time_at(days, 20)
+    start, end = draft.format_time(days, hour), draft.format_time(days, 20)
     trip = IdOf("lists", {"title": "Trip"})
     body = (
         f"Everything is set for {where}! We leave on {start[:10]} at {start[11:]} and are back "

@@ -57,7 +57,7 @@ def enter() -> dict[str, str]:
     """Leave the network, mounts, IPC and the process space, for processes forked from now on."""
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:  # noqa: PTH123
         score.write("1000")  # out of memory, the kernel ends interpreters first
-    libc = syscalls.libc()
+    libc = syscalls.load_libc()
     if not hasattr(libc, "unshare"):
         return {"namespaces": f"{sys.platform} has none"}
     if os.geteuid() == 0 and not _can_in_a_child(lambda: _unshare(libc, _SPACES | _USER)):
@@ -82,7 +82,7 @@ def _can_in_a_child(change: Any) -> bool:
 
 def hide_files(root: str) -> dict[str, str]:
     """Make an empty folder the only visible one, and give up access to any other for good."""
-    libc = syscalls.libc()
+    libc = syscalls.load_libc()
     why = _pivot(libc, root)
     if why:
         with suppress(OSError):
@@ -91,12 +91,12 @@ def hide_files(root: str) -> dict[str, str]:
     os.chdir("/")
     if hasattr(libc, "prctl"):
         libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
-    return {"empty root folder": why, "Landlock": _landlock(libc)}
+    return {"empty root folder": why, "Landlock": _restrict_by_landlock(libc)}
 
 
 def _pivot(libc: Any, root: str) -> str:
     """Replace the root by an empty file system on the folder `root`, without the old one."""
-    if syscalls.number(*_PIVOT) < 0:
+    if syscalls.choose_number(*_PIVOT) < 0:
         return _NO_TABLE
     folder = os.fsencode(root)
     if libc.mount(b"none", b"/", None, _PRIVATE, None):
@@ -104,12 +104,12 @@ def _pivot(libc: Any, root: str) -> str:
     if libc.mount(b"none", folder, b"tmpfs", _EMPTY, b"size=4k,nr_inodes=1,mode=555"):
         return _last_error()
     os.chdir(root)
-    if libc.syscall(syscalls.number(*_PIVOT), b".", b".") or libc.umount2(b".", _DETACH):
+    if libc.syscall(syscalls.choose_number(*_PIVOT), b".", b".") or libc.umount2(b".", _DETACH):
         return _last_error()
     return ""
 
 
-def _landlock(libc: Any) -> str:
+def _restrict_by_landlock(libc: Any) -> str:
     """No file, TCP port, abstract socket or foreign process from now on: "" or the error."""
     if syscalls.MACHINE not in syscalls.MACHINES:
         return _NO_TABLE
@@ -136,7 +136,7 @@ class Cells:
     """
 
     def __init__(self) -> None:
-        self._libc, self._here = syscalls.libc(), -1
+        self._libc, self._here = syscalls.load_libc(), -1
         with suppress(OSError):  # the file is missing if the kernel has no process spaces
             self._here = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
 
@@ -169,9 +169,9 @@ def drop() -> dict[str, str]:
         most = value if most == resource.RLIM_INFINITY else min(value, most)
         resource.setrlimit(limit, (most, most))
     _become_nobody()
-    libc = syscalls.libc()
+    libc = syscalls.load_libc()
     if hasattr(libc, "prctl"):
-        libc.syscall(syscalls.number(*_KEYCTL), _JOIN_SESSION, None)
+        libc.syscall(syscalls.choose_number(*_KEYCTL), _JOIN_SESSION, None)
         header = (ctypes.c_uint32 * 2)(_CAPABILITIES_V3, 0)
         libc.capset(header, (ctypes.c_uint32 * 6)())
         libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
@@ -230,7 +230,7 @@ def _holds_privileges() -> bool:
 def _refuses(table: str) -> bool:
     if syscalls.MACHINE not in syscalls.MACHINES:
         return False
-    libc = syscalls.libc()
+    libc = syscalls.load_libc()
     for call in syscalls.read_calls(table).values():
         zeros = [ctypes.c_long(0)] * 6
         if libc.syscall(ctypes.c_long(getattr(call, syscalls.MACHINE)), *zeros) != -1:

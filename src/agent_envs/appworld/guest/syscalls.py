@@ -86,7 +86,7 @@ _NEWER = "rseq 334 293, statx 332 291, clone3 435 435, openat2 437 437, faccessa
 REFUSED = {errno.ENOENT: read_calls(_FILES), errno.ENOSYS: read_calls(_NEWER)}
 
 
-def program(machine: str) -> bytes:
+def compile_filter(machine: str) -> bytes:
     """The filter for `machine`, a key of `MACHINES`: BPF instructions of eight bytes each."""
     lines: list[tuple[int, ...]] = [
         (_LOAD, 0, 0, _MACHINE),
@@ -97,15 +97,17 @@ def program(machine: str) -> bytes:
     if machine == "x86_64":
         lines += [(_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, KILL)]
     for call in ALLOWED.values():
-        lines += _case(getattr(call, machine), call.checks, ALLOW)
+        lines += _compile_call(getattr(call, machine), call.checks, ALLOW)
     for number, calls in REFUSED.items():
         for call in calls.values():
-            lines += _case(getattr(call, machine), call.checks, FAIL | number)
+            lines += _compile_call(getattr(call, machine), call.checks, FAIL | number)
     lines.append((_RETURN, 0, 0, FAIL | errno.EPERM))
     return b"".join(struct.pack("=HBBI", *line) for line in lines)
 
 
-def _case(number: int | None, checks: tuple[Check, ...], answer: int) -> list[tuple[int, ...]]:
+def _compile_call(
+    number: int | None, checks: tuple[Check, ...], answer: int
+) -> list[tuple[int, ...]]:
     """The instructions for one system call; the next case has the number loaded."""
     if number is None:
         return []
@@ -120,7 +122,7 @@ def _case(number: int | None, checks: tuple[Check, ...], answer: int) -> list[tu
     return [(_EQUAL, 0, len(body), number), *body]
 
 
-def number(x86_64: int, aarch64: int) -> int:
+def choose_number(x86_64: int, aarch64: int) -> int:
     """The number of a system call on this machine; -1 if the machine has no table."""
     return {"x86_64": x86_64, "aarch64": aarch64}.get(MACHINE, -1)
 
@@ -129,11 +131,11 @@ class _Program(ctypes.Structure):
     _fields_ = (("size", ctypes.c_ushort), ("lines", ctypes.c_char_p))
 
 
-_LINES = program(MACHINE) if MACHINE in MACHINES else b""  # once for all interpreters
+_LINES = compile_filter(MACHINE) if MACHINE in MACHINES else b""  # once for all interpreters
 
 
 @cache
-def libc() -> Any:
+def load_libc() -> Any:
     """The C library, once for all interpreters."""
     return ctypes.CDLL(None, use_errno=True)
 
@@ -146,6 +148,6 @@ def install() -> str:
     if MACHINE not in MACHINES:
         return f"there is no table of system calls for {sys.platform} {MACHINE}".rstrip()
     given = _Program(len(_LINES) // 8, _LINES)
-    if libc().prctl(_SET_SECCOMP, _FILTER, ctypes.byref(given), 0, 0):
+    if load_libc().prctl(_SET_SECCOMP, _FILTER, ctypes.byref(given), 0, 0):
         return os.strerror(ctypes.get_errno())
     return ""
