@@ -20,7 +20,7 @@ from credit.filters import is_dead
 from trainer.build import derive, load_policy, make_method, make_rollouts, make_sampler
 from trainer.engine import make_engine
 from trainer.learn.batch import make_rows
-from trainer.learn.update import recomputed
+from trainer.learn.update import recompute_logprobs
 from trainer.play.rollout import draw_tasks
 from trainer.run.checks import check_columns
 
@@ -162,7 +162,9 @@ def _costs(
 ) -> Iterator[Finding]:
     rows = make_rows(played, max_tokens=recipe.sampling.max_tokens)
     tokens, temperature = recipe.update.tokens, recipe.sampling.temperature
-    own, passed = _timed(lambda: recomputed(policy, rows, tokens=tokens, temperature=temperature))
+    own, passed = _timed(
+        lambda: recompute_logprobs(policy, rows, tokens=tokens, temperature=temperature)
+    )
     gap = max(
         abs(mine - theirs)
         for row, values in zip(rows, own, strict=True)

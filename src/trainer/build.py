@@ -212,9 +212,7 @@ def attempt(
     """Play tasks, divided among the processes by groups of `group`; each gets all episodes."""
     mine = parallel.share(len(tasks) // group)
     start, stop = group * mine.start, group * mine.stop
-    parts = parallel.gathered(
-        lambda: rollouts.attempt(tasks[start:stop], sampler, seed, first=start)
-    )
+    parts = parallel.gather(lambda: rollouts.attempt(tasks[start:stop], sampler, seed, first=start))
     return [one for part in parts for one in part]
 
 

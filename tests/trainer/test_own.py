@@ -91,7 +91,9 @@ def test_the_pages_example_is_trained_evaluated_and_reported(call, folder, tiny_
     lines = [line for line in metrics.read(run / "metrics.jsonl") if line["stage"] == "rl"]
     assert len(lines) == 2
     assert {"mine:opens_a_drawer", "valid"} <= lines[0].keys(), lines[0]
-    played = [one for path in run.glob("episodes/*.parquet") for one in episodes.read(path)]
+    played = [
+        one for path in run.glob("episodes/*.parquet") for one in episodes.read_episodes(path)
+    ]
     steps = [step for episode in played for step in episode.steps]
     opened = [step.action.startswith("open") for step in steps]
     assert any(opened)

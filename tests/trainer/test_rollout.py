@@ -188,9 +188,6 @@ def test_an_action_that_no_reply_can_give_costs_the_episode(corridor, monkeypatc
     assert failure.error.startswith(
         "ContractError: info['admissible_actions'] has " + f"{action!r:.20}"
     )
-    said = {"": "it is blank", " ": "it is blank", "<think>": "nothing is read from it"}
-    said |= dict.fromkeys([" go", "go ", "go\n"], "it has blanks around it")
-    assert said.get(action, "") in failure.error
     assert "text of 1 to 4096 characters" in failure.error
     assert "set sampling.decode=free" in failure.error
 

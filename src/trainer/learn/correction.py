@@ -18,8 +18,8 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from trainer.learn.batch import annotated
-from trainer.learn.update import recomputed, token_logprobs_and_entropies
+from trainer.learn.batch import annotate_rows
+from trainer.learn.update import recompute_logprobs, token_logprobs_and_entropies
 from trainer.options import STRICT
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Correction:
         return np.where(cut, 0.0 if self.above == "mask" else self.cap, weight), cut
 
 
-def corrected(
+def correct_rows(
     policy: Policy,
     rows: Sequence[Row],
     correction: Correction,
@@ -83,7 +83,7 @@ def corrected(
         tokens: Maximum tokens of one forward pass.
         temperature: Temperature of sampling.
     """
-    own = recomputed(policy, rows, tokens=tokens, temperature=temperature)
+    own = recompute_logprobs(policy, rows, tokens=tokens, temperature=temperature)
     gaps = [np.subtract(mine, row.logprobs) for row, mine in zip(rows, own, strict=True)]
     weighed = [correction.weights(gap) for gap in gaps]
     made = [
@@ -111,7 +111,7 @@ def fill_entropies(
     """Give turns without entropies, in nats, those of the policy; for engines that report none."""
     steps = [step for episode in episodes for step in episode.steps]
     missing = [row for row in rows if any(not steps[turn].entropies for turn in row.turn)]
-    found = annotated(
+    found = annotate_rows(
         missing,
         lambda batch: token_logprobs_and_entropies(policy, batch, temperature=temperature)[1],
         tokens=tokens,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic.dataclasses import dataclass
 
 from credit import losses
-from trainer.learn.batch import annotated, minibatches
+from trainer.learn.batch import annotate_rows, minibatches
 from trainer.learn.learner import Optimizer
 from trainer.model import logprobs
 from trainer.model.logprobs import Replies
@@ -38,7 +38,7 @@ def token_logprobs(policy: Policy, batch: Batch, *, temperature: float = 1.0) ->
     allowed tokens if decoding was constrained. Memory is that of `logprobs.CHUNK` logits, however
     many tokens there are.
     """
-    return _read(policy, batch, logprobs.logprobs, temperature)
+    return _evaluate_replies(policy, batch, logprobs.logprobs, temperature)
 
 
 def token_logprobs_and_entropies(
@@ -49,7 +49,7 @@ def token_logprobs_and_entropies(
     The entropies have gradients if `gradient` is true.
     """
     value = logprobs.with_entropy_gradients if gradient else logprobs.with_entropies
-    found, entropies = _read(policy, batch, value, temperature).unbind(-1)
+    found, entropies = _evaluate_replies(policy, batch, value, temperature).unbind(-1)
     return found, entropies
 
 
@@ -62,7 +62,7 @@ def token_scores(policy: Policy, batch: Batch, *, temperature: float = 1.0) -> T
     return replies.scores(policy.logits(batch.ids, batch.keep, **policy.prepare_inputs(batch)))
 
 
-def _read(
+def _evaluate_replies(
     policy: Policy,
     batch: Batch,
     value: Callable[[Replies, Tensor, Head], Tensor],
@@ -154,9 +154,9 @@ class Update(Optimizer):
             figures.append({"logprob_gap": max(gaps), **step})
         means = {name: sum(f[name] for f in figures) / len(figures) for name in figures[0]}
         return means | {
-            "logprob_gap": parallel.most(figures[0]["logprob_gap"]),
+            "logprob_gap": parallel.find_largest(figures[0]["logprob_gap"]),
             "learning_rate": figures[-1]["learning_rate"],
-            "kl_coefficient": self.adapted(kl_coefficient, means.get("kl", 0.0)),
+            "kl_coefficient": self.adapt_kl_coefficient(kl_coefficient, means.get("kl", 0.0)),
         }
 
     def _objective(
@@ -168,7 +168,7 @@ class Update(Optimizer):
         batch: Batch,
     ) -> tuple[Tensor, dict[str, Tensor]]:
         if batch.advantage is None:
-            raise ValueError("rows without advantages; see trainer.learn.batch.credited")
+            raise ValueError("rows without advantages; see trainer.learn.batch.credit_rows")
         if self.entropy > 0:
             now, entropies = token_logprobs_and_entropies(
                 policy, batch, temperature=temperature, gradient=True
@@ -200,14 +200,14 @@ class Update(Optimizer):
         }
         return gain, report
 
-    def adapted(self, coefficient: float, divergence: float) -> float:
+    def adapt_kl_coefficient(self, coefficient: float, divergence: float) -> float:
         """The KL coefficient of the next update, adapted if there is a target."""
         if not self.kl_target:
             return coefficient
         return losses.adapt_kl_coefficient(coefficient, divergence, target=self.kl_target)
 
 
-def recomputed(
+def recompute_logprobs(
     policy: Policy,
     rows: Sequence[Row],
     *,
@@ -216,7 +216,7 @@ def recomputed(
     temperature: float = 1.0,
 ) -> list[list[float]]:
     """Log-probability of each reply token of each row under the current policy."""
-    return annotated(
+    return annotate_rows(
         rows,
         partial(token_logprobs, policy, temperature=temperature),
         tokens=tokens,
@@ -235,5 +235,7 @@ def with_reference(
 ) -> list[Row]:
     """The rows with the log-probabilities of their reply tokens under the reference."""
     with policy.as_reference():
-        known = recomputed(policy, rows, tokens=tokens, packed=packed, temperature=temperature)
+        known = recompute_logprobs(
+            policy, rows, tokens=tokens, packed=packed, temperature=temperature
+        )
     return [replace(row, reference=values) for row, values in zip(rows, known, strict=True)]

@@ -264,7 +264,7 @@ class _Process:
         sent = pickle.dumps((function, given))
         name = f"{self.env.id}, task {task!r}: {what}" if task else f"{self.env.id}: {what}"
         with self._lock:
-            answer = self._exchanged(sent, name, seconds + steps * self.env.step_seconds)
+            answer = self._exchange(sent, name, seconds + steps * self.env.step_seconds)
         good, found = pickle.loads(answer)  # noqa: S301 - from our own process
         if good:
             return found
@@ -281,7 +281,7 @@ class _Process:
             _kill(self._process)
         self._finalizer()
 
-    def _exchanged(self, sent: bytes, name: str, limit: float) -> bytes:
+    def _exchange(self, sent: bytes, name: str, limit: float) -> bytes:
         """The answer to a message."""
         if self.ended:
             raise _LostError
