@@ -23,7 +23,7 @@ from trainer.methods.dpo import WithPreference
 from trainer.methods.gold import WithGold
 from trainer.methods.implicit import WithPRM
 from trainer.methods.judge import WithJudge
-from trainer.methods.own import find_method, make_estimator
+from trainer.methods.method import find_method, make_estimator
 from trainer.methods.stapo import WithSTAPO
 from trainer.methods.turnrd import WithTurnRD
 from trainer.model.policy import FULL, Policy

@@ -46,7 +46,7 @@ class Row:
         advantage: Advantage of each reply token, [P] or None.
         value: Value that a critic predicted before each reply token, [P] or None.
         returns: Return that the value should predict, [P] or None.
-        weight: Importance weight of each reply token, see `trainer.learn.correction`, [P]; None
+        weight: Importance weight of each reply token, see `trainer.learn.update`, [P]; None
             for 1.
     """
 
