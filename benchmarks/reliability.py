@@ -9,7 +9,7 @@ raise, hang and die in some episodes; all other episodes must end as they do wit
 Chromium.
 """
 
-# ruff: noqa: ANN001, ANN202, ANN002, ANN003, ANN201, ANN204, ARG002, PTH208, S101
+# ruff: noqa: ANN001, ANN202, ANN002, ANN201, ANN204, ARG002, PTH208, S101
 from __future__ import annotations
 
 import argparse
@@ -100,7 +100,7 @@ class Script:
     vision = None
 
     def __init__(self):
-        from trainer.engine.sampling import Decoding
+        from trainer.engine import Decoding
 
         self.decoding, self.policy, self.chat = Decoding(max_reply_tokens=8), self, self
         self.replies, self.turns = [], {}
@@ -118,7 +118,7 @@ class Script:
     def room(self, row):
         return 10**9
 
-    async def reply(self, row, new_ids, **given):
+    async def reply(self, row, prompt):
         from trainer.engine import Reply
 
         await asyncio.sleep(0)

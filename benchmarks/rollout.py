@@ -30,11 +30,16 @@ from tokenizers import Tokenizer, models, pre_tokenizers  # noqa: E402
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM  # noqa: E402
 
 from agent_envs import AgentEnv, Panel, Turn  # noqa: E402
-from trainer.engine import Engine, Sampler, Session  # noqa: E402
-from trainer.engine.factory import make_engine  # noqa: E402
-from trainer.engine.options import EngineOptions  # noqa: E402
+from trainer.engine import (  # noqa: E402
+    Decoding,
+    Engine,
+    EngineOptions,
+    Prompt,
+    Sampler,
+    Session,
+    make_engine,
+)
 from trainer.engine.own import OwnEngine  # noqa: E402
-from trainer.engine.sampling import Decoding  # noqa: E402
 from trainer.learn.batch import credited, make_rows  # noqa: E402
 from trainer.learn.learner import Learner, Optimizer  # noqa: E402
 from trainer.learn.update import Update  # noqa: E402
@@ -101,11 +106,11 @@ def play(
     for turn in range(min(turns, most)):
         seeds = [[row, turn] for row in active]
         if keep:
-            replies = batch.reply(active, new, seeds)
+            replies = batch.reply(active, list(map(Prompt, new)), seeds)
         else:
             whole = [pasts[row] + ids for row, ids in zip(active, new, strict=True)]
             batch = engine.batch(len(active), decoding)
-            replies = batch.reply(range(len(active)), whole, seeds)
+            replies = batch.reply(range(len(active)), list(map(Prompt, whole)), seeds)
         for row, ids, answer in zip(active, new, replies, strict=True):
             played[row].steps.append(Step("", "", "", ids, answer.ids, answer.logprobs))
             pasts[row] += ids + answer.ids
@@ -160,7 +165,7 @@ def talk(engine: Engine, rows: int, shape: str, most: int) -> tuple[int, int, fl
     async def one(session: Session, row: int) -> tuple[int, int]:
         new, tokens, replies = words(opening), 0, min(turns, most)
         for _ in range(replies):
-            answer = await session.reply(row, new)
+            answer = await session.reply(row, Prompt(new))
             tokens += len(new) + len(answer.ids)
             new = words(message)
         session.leave(row)
@@ -229,9 +234,9 @@ def overhead() -> None:
     """Print what one forward pass and one whole reply cost where there is next to no arithmetic."""
     policy = pocket_sized(4)
     batch = OwnEngine(policy).batch(1, Decoding(max_reply_tokens=100))
-    batch.reply([0], [[5]], [0])
+    batch.reply([0], [Prompt([5])], [0])
     start = time.process_time()
-    count = len(batch.reply([0], [[5]], [1])[0].ids)
+    count = len(batch.reply([0], [Prompt([5])], [1])[0].ids)
     each = (time.process_time() - start) / count
     ids, keep = torch.tensor([[5]]), torch.ones(1, 1, dtype=torch.bool)
     with torch.inference_mode():

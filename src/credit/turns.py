@@ -289,7 +289,9 @@ class Turns:
             MissingColumn: The batch has no `turn_reward`.
         """
         if len(self) and self.turn_reward is None:
-            raise MissingColumn(f"this method reads turn_reward; {_REMEDIES['turn_reward']}")
+            raise MissingColumn(
+                f"this method reads the column turn_reward; {_REMEDIES['turn_reward']}"
+            )
         return np.zeros(0) if self.turn_reward is None else self.turn_reward.sum(axis=1)
 
     def read_measured(self, name: str) -> NDArray[np.float64]:
@@ -300,7 +302,7 @@ class Turns:
         """
         column: NDArray[np.float64] | None = getattr(self, name)
         if len(self) and column is None:
-            raise MissingColumn(f"this method reads {name}; {_REMEDIES[name]}")
+            raise MissingColumn(f"this method reads the column {name}; {_REMEDIES[name]}")
         return np.zeros(0) if column is None else column
 
     def check_binary(self, why: str) -> None:

@@ -14,10 +14,8 @@ import numpy as np
 import torch
 
 import credit
-from trainer.engine import Sampler
-from trainer.engine.factory import make_engine
+from trainer.engine import Decoding, Sampler, make_engine
 from trainer.engine.own import OwnEngine
-from trainer.engine.sampling import Decoding
 from trainer.errors import RecipeError
 from trainer.methods import Method
 from trainer.methods.critic import WithCritic
@@ -28,8 +26,7 @@ from trainer.methods.judge import WithJudge
 from trainer.methods.own import find_method, make_estimator
 from trainer.methods.stapo import WithSTAPO
 from trainer.methods.turnrd import WithTurnRD
-from trainer.model.lora import FULL
-from trainer.model.policy import Policy
+from trainer.model.policy import FULL, Policy
 from trainer.play import failures
 from trainer.play.partner import PolicyPartner
 from trainer.play.rollout import Rollouts, Task
@@ -250,7 +247,7 @@ def evaluate_model(recipe: Recipe, run: Path | None = None) -> Evaluation:
     if run is not None and source is None:
         raise CheckpointError(f"{run} has no checkpoint yet; train on with --resume")
     held_out = make_rollouts(recipe, recipe.eval.split)
-    panel = evaluate.draw(held_out.panel, recipe.eval.tasks)
+    panel = evaluate.draw_panel(held_out.panel, recipe.eval.tasks)
     policy = load_policy(recipe.policy, source)
     with TemporaryDirectory() as folder:
         engine = make_engine(recipe.engine, policy, Path(folder))

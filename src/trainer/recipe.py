@@ -23,8 +23,7 @@ from pydantic.dataclasses import dataclass
 from agent_envs.cli.options import parse_assignment
 from agent_envs.endpoint import Endpoint
 from trainer import recipes
-from trainer.engine.options import EngineOptions
-from trainer.engine.sampling import Sampling
+from trainer.engine import EngineOptions, Sampling
 from trainer.errors import RecipeError
 from trainer.learn.sft import Sft
 from trainer.learn.update import Update

@@ -251,7 +251,7 @@ def test_results_that_do_not_fit_are_refused(results):
     bare = [{**result, "response": {"output": []}} for result in results]
     with pytest.raises(ValueError, match="0 replies with tokens"):
         token_advantages(credit.make("gigpo"), bare, list(range(8)))
-    with pytest.raises(ValueError, match="episodes of a group share the task"):
+    with pytest.raises(ValueError, match="a group shares its task"):
         token_advantages(credit.make("gigpo"), results, ["a"] * 8)
     with pytest.raises(ValueError, match="result 0 has no turn records"):
         token_advantages(credit.make("gigpo"), [{**results[0], "info": {}}], ["a"])

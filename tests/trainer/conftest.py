@@ -34,10 +34,8 @@ from transformers import (
 
 from trainer import recipe
 from trainer.build import make_sampler
-from trainer.engine import UNBEGUN, Reply
-from trainer.engine.gather import Gather
-from trainer.engine.own import OwnEngine
-from trainer.engine.sampling import Decoding
+from trainer.engine import UNBEGUN, Decoding, Prompt, Reply
+from trainer.engine.own import Gather, OwnEngine
 from trainer.learn.learner import Learner, Optimizer
 from trainer.model.policy import Policy
 from trainer.play.records import Episode, Step
@@ -264,9 +262,12 @@ def own_sampler(loaded, policy, temperature=1.0):
     return make_sampler(loaded, OwnEngine(policy), policy, temperature)
 
 
-def sample(batch, rows, new_ids, rng, *more):
+def sample(batch, rows, new_ids, rng, admissible=None):
     """Replies of a batch of the own engine, with seeds from a generator."""
-    return batch.reply(rows, new_ids, rng.integers(2**31, size=len(rows)).tolist(), *more)
+    seeds = rng.integers(2**31, size=len(rows)).tolist()
+    actions = admissible or [()] * len(rows)
+    prompts = [Prompt(ids, (), a) for ids, a in zip(new_ids, actions, strict=True)]
+    return batch.reply(rows, prompts, seeds)
 
 
 def rollouts(policy, *, episodes=4, turns=3, context="history", **options):
@@ -396,17 +397,17 @@ class Script:
     def room(self, row):
         return self.limit - (0 if self.fresh else self.lengths[row])
 
-    async def reply(self, row, new_ids, *, images=(), admissible=None, begun=UNBEGUN):
-        assert begun == UNBEGUN
-        return await self.gather.ask(row, (new_ids, admissible))
+    async def reply(self, row, prompt):
+        assert prompt.begun == UNBEGUN
+        return await self.gather.ask(row, prompt)
 
     def leave(self, row):
         self.gather.leave(row)
 
     def answered(self, asked):
         self.asked.append(list(asked))
-        self.offered.append([actions for _, actions in asked.values()])
-        return {row: self.answer_to(row, ids) for row, (ids, _) in asked.items()}
+        self.offered.append([prompt.admissible for prompt in asked.values()])
+        return {row: self.answer_to(row, prompt.ids) for row, prompt in asked.items()}
 
     def answer_to(self, row, ids):
         text = "".join(map(chr, ids))

@@ -33,13 +33,6 @@ def test_pieces_append_to_the_templates_rendering(shape):
     assert tokenizer.decode(ids) == whole(tokenizer, TURNS).rstrip("\n")
 
 
-def test_thinking_of_earlier_replies_stays_as_it_was_sampled(shape):
-    tokenizer = tiny_tokenizer(shape)
-    turns = [(o, f"<think>a plan</think>{r}") for o, r in TURNS]
-    ids = [t for p in Chat(tokenizer).conversation(turns) for part in p for t in part]
-    assert tokenizer.decode(ids).count("<think>a plan</think>") == 3
-
-
 def test_a_cut_reply_is_closed_by_the_environment(shape):
     chat = Chat(tiny_tokenizer(shape))
     cut, closed = [40, 41], [40, 41, chat.end]
@@ -83,10 +76,10 @@ def test_the_same_day_whatever_the_day():
 def test_unusable_templates_are_refused():
     tokenizer = tiny_tokenizer()
     tokenizer.chat_template = None
-    with pytest.raises(ValueError, match="has no chat template; use an instruct model"):
+    with pytest.raises(ValueError, match="is missing; use an instruct model"):
         Chat(tokenizer)
     tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }} {% endfor %}"
-    with pytest.raises(ValueError, match=r"must end a reply with a special token.* writes ' m'"):
+    with pytest.raises(ValueError, match="ends a reply with ' m', no special"):
         Chat(tokenizer)
     tokenizer.chat_template = "{{ messages[-1]['content'] }}"
     with pytest.raises(ValueError, match="drops earlier replies"):

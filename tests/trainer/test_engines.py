@@ -6,10 +6,8 @@ import asyncio
 
 import pytest
 
-from trainer.engine import conversation_seeds
-from trainer.engine.factory import make_engine
-from trainer.engine.gather import Gather
-from trainer.engine.sampling import Decoding
+from trainer.engine import Decoding, Prompt, conversation_seeds, make_engine
+from trainer.engine.own import Gather
 from trainer.learn.batch import collate, make_rows
 from trainer.learn.update import token_logprobs
 from trainer.model.policy import Policy
@@ -53,7 +51,7 @@ def talks(engine, policy, seeds, *, turns=3, fresh=False, rooms=ROOMS, **decodin
         episode = Episode("t", "g", 0, 0, "turn" if fresh else "history", [])
         new = list(policy.chat.opening(room))
         for turn in range(turns):
-            reply = await session.reply(row, new)
+            reply = await session.reply(row, Prompt(new))
             step = Step("", reply.text, "", new, reply.ids, reply.logprobs, reply.entropies)
             episode.steps.append(step)
             assert reply.version == engine.version
@@ -99,15 +97,6 @@ def test_a_reply_depends_on_its_seed_and_turn_only(engine, policy, fresh):
     assert replies(talks(engine, policy, conversation_seeds(8, 0, 3), fresh=fresh)) != together
 
 
-@pytest.mark.long
-def test_turns_and_conversations_draw_their_own_numbers(engine, policy):
-    rooms = ["look"]
-    one, other = replies(talks(engine, policy, [1, 2], rooms=rooms, fresh=True))
-    assert one != other
-    again = replies(talks(engine, policy, [3] * 64, rooms=rooms, turns=1))
-    assert all(reply == again[0] for reply in again)
-
-
 def test_seeds_of_a_part_are_those_of_the_whole():
     assert conversation_seeds(3, 2, 4) == conversation_seeds(3, 0, 6)[2:]
     assert len(set(conversation_seeds(3, 0, 5000))) == 5000
@@ -125,11 +114,6 @@ def test_a_sync_changes_weights_and_version(engine, policy):
     assert gap(other, after, 1.0) < 1e-4
 
 
-def test_greedy_replies_have_no_chance(engine, policy):
-    one, other = replies(talks(engine, policy, [1, 2], rooms=["look"], turns=1, temperature=0))
-    assert one == other
-
-
 def test_a_reply_ends_at_the_end_of_the_turn_or_is_cut(engine, policy):
     played = talks(engine, policy, range(64), rooms=["look"], turns=1, max_reply_tokens=30)
     found = [step.reply_ids for episode in played for step in episode.steps]
@@ -139,37 +123,22 @@ def test_a_reply_ends_at_the_end_of_the_turn_or_is_cut(engine, policy):
     assert not any(set(ids[:-1]) & set(ends) for ids in found)
 
 
-def ask(engine, row, *given, **more):
-    async def one():
-        session = engine.open([0, 1], Decoding(max_reply_tokens=2))
-        session.leave(1)
-        return await session.reply(row, *given, **more)
-
-    return asyncio.run(one())
-
-
 def test_room_shrinks_by_prompt_and_reply(engine, policy):
     async def measured():
         session = engine.open([0], Decoding(max_reply_tokens=3))
         before = session.room(0)
-        reply = await session.reply(0, [5] * 100)
+        reply = await session.reply(0, Prompt([5] * 100))
         return before - session.room(0) - 100 - len(reply.ids)
 
     assert asyncio.run(measured()) == 0
 
 
-@pytest.mark.parametrize(
-    ("row", "given", "more", "message"),
-    [
-        (0, [[]], {}, "no new token"),
-        (1, [[5]], {}, "was left"),
-        (0, [[5] * 2049], {}, "longer than the model's 2048"),
-        (0, [[5]], {"admissible": ["look"]}, 'only there, got some with decode="free"'),
-    ],
-)
-def test_what_is_refused(engine, row, given, more, message):
-    with pytest.raises(ValueError, match=message.replace('"', ".")):
-        ask(engine, row, *given, **more)
+def test_a_conversation_longer_than_the_models_positions_is_refused(engine):
+    async def ask():
+        await engine.open([0], Decoding()).reply(0, Prompt([5] * 2049))
+
+    with pytest.raises(ValueError, match="longer than the model's 2048"):
+        asyncio.run(ask())
 
 
 class TestGather:
@@ -206,15 +175,3 @@ class TestGather:
             return await asyncio.gather(*asked, return_exceptions=True)
 
         assert [str(error) for error in asyncio.run(both())] == ["no answer"] * 2
-
-    def test_one_who_waits_cannot_ask_again(self):
-        async def twice():
-            gather = Gather(range(2), lambda asked: asked)
-            first = asyncio.ensure_future(gather.ask(0, 1))
-            await asyncio.sleep(0)
-            with pytest.raises(ValueError, match="waits for a reply already"):
-                await gather.ask(0, 2)
-            gather.leave(1)
-            return await first
-
-        assert asyncio.run(twice()) == 1

@@ -11,9 +11,8 @@ import torch
 import credit
 from trainer import recipe
 from trainer.build import make_method, make_rollouts
-from trainer.engine import Sampler
+from trainer.engine import Decoding, Sampler
 from trainer.engine.own import OwnEngine
-from trainer.engine.sampling import Decoding
 from trainer.learn.batch import make_rows, prompts
 from trainer.methods import Experience
 from trainer.methods.gold import WithGold

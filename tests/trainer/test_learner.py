@@ -15,8 +15,7 @@ from trainer.learn.batch import credited, make_rows
 from trainer.learn.learner import Learner, Optimizer
 from trainer.learn.update import Update, recomputed
 from trainer.methods.critic import Critic
-from trainer.model.lora import LoRA
-from trainer.model.policy import Policy
+from trainer.model.policy import LoRA, Policy
 
 from .conftest import rollouts, tiny_model, tiny_tokenizer
 

@@ -23,9 +23,7 @@ from transformers import (
 from trainer.learn.batch import Batch, Row, collate
 from trainer.learn.update import token_logprobs, token_logprobs_and_entropies, token_scores
 from trainer.model import logprobs
-from trainer.model.logprobs import Finish
-from trainer.model.lora import LoRA
-from trainer.model.policy import Policy
+from trainer.model.policy import LoRA, Policy
 from trainer.model.vision import Picture
 
 from .conftest import tiny_llama, tiny_model, tiny_tokenizer
@@ -149,7 +147,7 @@ def test_tokens_of_images_are_never_sampled(vision_folder):
     picture = Picture(28, 28, bytes(28 * 28 * 3))
     image = ["<|vision_start|>", "<|image_pad|>", "<|vision_end|>"]
     texts = [5, *policy.tokenizer.convert_tokens_to_ids(image), *range(6, 30)]
-    ids = policy.vision.expanded(texts, [picture])
+    ids = policy.vision.expand_marks(texts, [picture])
     at = list(range(len(ids) - 20, len(ids)))
     batch = collate([Row(ids, at, [0] * 20, [0.0] * 20, images=(picture,))])
     logs, entropies = token_logprobs_and_entropies(policy, batch)
@@ -209,13 +207,6 @@ def test_memory_does_not_grow_with_the_number_of_tokens(monkeypatch, value, held
     assert sizes[0] == sizes[1] < VOCABULARY * count
 
 
-def test_the_measure_sees_whole_logits():
-    policy, batch = wide(), batch_of(60, VOCABULARY)
-    with Largest() as most, torch.no_grad():
-        token_scores(policy, batch)
-    assert most.size >= 4 * VOCABULARY * 60
-
-
 @pytest.mark.parametrize("name", ["qwen", *CHANGED])
 def test_the_model_is_left_as_it_was_found(name):
     """Also after an error; a hook left behind would change what the model says."""
@@ -229,7 +220,7 @@ def test_the_model_is_left_as_it_was_found(name):
     for _ in range(2):
         token_logprobs(policy, batch)
         with pytest.raises(ZeroDivisionError):
-            policy.read(batch.ids, batch.keep, fails)
+            policy.apply_head(batch.ids, batch.keep, fails)
     assert "forward" not in vars(policy.model.get_output_embeddings())
     with torch.no_grad():
         assert torch.equal(policy.model(input_ids=batch.ids).logits, before)
@@ -249,15 +240,6 @@ def test_gradients_pass_the_output_of_the_model(name):
     with policy.training():
         token_logprobs(policy, batch).sum().backward()
     assert seen[-2:] == ["output", "weight"]
-
-
-def test_a_finish_is_found():
-    assert Finish.found(lambda x: x, 330) == Finish()
-    assert Finish.found(lambda x: x / 8, 330) == Finish(scale=pytest.approx(0.125))
-    assert Finish.found(lambda x: 30 * torch.tanh(x / 30), 330) == Finish(1.0, pytest.approx(30))
-    both = Finish.found(lambda x: 30 * torch.tanh(2 * x / 30), 330)
-    assert both == Finish(pytest.approx(2), pytest.approx(30))
-    assert Finish()(torch.tensor([math.pi])).item() == pytest.approx(math.pi)
 
 
 @pytest.mark.parametrize("odd", [

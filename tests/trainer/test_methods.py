@@ -28,8 +28,7 @@ from trainer.learn.update import Update, token_logprobs
 from trainer.methods import Experience, critic, replay
 from trainer.methods.implicit import WithPRM
 from trainer.methods.turnrd import hidden_states
-from trainer.model.lora import FULL, LoRA
-from trainer.model.policy import Policy
+from trainer.model.policy import FULL, LoRA, Policy
 from trainer.run.checks import RunError
 from trainer.train import train
 

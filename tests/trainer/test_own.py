@@ -14,10 +14,9 @@ import pytest
 from tests.credit.batches import batch
 from trainer import recipe
 from trainer.build import make_method, make_rollouts
-from trainer.engine import Sampler
+from trainer.engine import Decoding, Sampler
 from trainer.engine.own import OwnEngine
-from trainer.engine.sampling import Decoding
-from trainer.learn.sft import demonstrate, require_expert
+from trainer.learn.sft import require_expert
 from trainer.play import records as episodes
 from trainer.play.rollout import Task
 from trainer.run import evaluate, metrics
@@ -108,29 +107,17 @@ def test_the_pages_example_is_trained_evaluated_and_reported(call, folder, tiny_
     [
         ("env.id=drawers:Drawers-v0", "drawers registers no environment 'Drawers-v0'"),
         ("env.split=foo", "drawers:Drawers has no splits, got env.split='foo'"),
-        ("eval.split=bar", "drawers:Drawers has no splits, got eval.split='bar'"),
         ("env.id=drawers:Drawrs", "drawers has no 'Drawrs', did you mean 'Drawers'?"),
         ("env.id=drawer:Drawers", "there is no module 'drawer'; install it, or put its folder on"),
-        ("env.id=drawers:re.x", "package.module:Name"),
         ("env.id=mine:PROMPT", "class type, and 'mine:PROMPT' is of class Template"),
         ("env.id=mine:OutcomeAndValidity", "derive it from agent_envs.AgentEnv"),
-        ("credit.name=mine:Outcome", "mine has no 'Outcome', did you mean 'OutcomeAndValidity'?"),
         ("env.id=patrol", "your own is given as package:Id-v0 or package.module:Class"),
         ("credit.name=patrol", "give your own as module:Name"),
         ("credit.name=mine:PROMPT", "must be, or make, something callable: (turns, rng) -> adv"),
         ("credit.options.bonnus=1", "unexpected keyword argument 'bonnus'"),
         ("prompt.template=mine:opens_a_drawer", "of class Template"),
-        ("prompt.template=mine.PROMPT", "package.module:Name"),
-        (
-            "prompt.context=history",
-            "prompt.template='mine:PROMPT' is not read with prompt.context=",
-        ),
         ("env.wrappers={'mine:None_such'={}}", "mine has no 'None_such'"),
         ("env.wrappers={'credit.rewards:InvalidPenalty'={penaltie=1}}", "'penaltie'"),
-        (
-            "env.wrappers={'credit.rewards:TurnVerifier'={weights={'mine:x'=1}}}",
-            "'mine' has no attribute 'x'",
-        ),
     ],
 )
 def test_what_does_not_exist_or_fit_is_one_line(folder, tiny_folder, monkeypatch, option, message):
@@ -148,22 +135,13 @@ ESTIMATORS = """
 import numpy as np
 
 def none(turns, rng): return None
-def scalar(turns, rng): return 1.0
-def booleans(turns, rng): return np.ones(len(turns), bool)
-def imaginary(turns, rng): return np.ones(len(turns), complex)
 def table(turns, rng): return np.ones((len(turns), 2))
-def texts(turns, rng): return ["a"] * len(turns)
-def ragged(turns, rng): return [[1.0], [1.0, 2.0]]
-def short(turns, rng): return np.ones(len(turns) - 1)
-def long(turns, rng): return np.ones(len(turns) + 5)
 def nan(turns, rng): return np.full(len(turns), np.nan)
 def typo(turns, rng): return turns.entropi
 def one(turns): return np.ones(len(turns))
 def fine(turns, rng=None): return [1.0] * len(turns)
 def text_needs(turns, rng): return np.ones(len(turns))
 text_needs.needs = "turn_reward"
-def unknown_needs(turns, rng): return np.ones(len(turns))
-unknown_needs.needs = ("nosuch",)
 class Breaks:
     def __init__(self): 1 / 0
 """
@@ -180,10 +158,7 @@ def own_method(tmp_path, monkeypatch, name):
     ("name", "message"),
     [
         ("none", "an estimator must return [4] finite numbers, got object of shape []"),
-        ("booleans", "an estimator must return [4] finite numbers, got bool of shape [4]"),
         ("table", "an estimator must return [4] finite numbers, got float64 of shape [4, 2]"),
-        ("texts", "an estimator must return [4] finite numbers, got <U1 of shape [4]"),
-        ("ragged", "failed: ValueError: "),
         ("nan", "the advantage row 0 is nan; give finite numbers"),
         ("typo", "failed: AttributeError: 'Turns' object has no attribute 'entropi' ("),
     ],
@@ -200,15 +175,10 @@ def test_what_an_estimator_returns_is_checked_where_it_enters(tmp_path, monkeypa
     ("name", "message"),
     [
         ("estimators:one", "credit.name='estimators:one' cannot be called as (turns, rng) ->"),
-        ("json:loads", "credit.name='json:loads' cannot be called as (turns, rng) ->"),
         ("estimators:Breaks", "cannot be made: ZeroDivisionError: division by zero ("),
         (
             "estimators:text_needs",
             "must be a tuple of columns, of 'turn_reward', 'entropy', 'gold_logprob', got",
-        ),
-        (
-            "estimators:unknown_needs",
-            "of 'turn_reward', 'entropy', 'gold_logprob', got ('nosuch',)",
         ),
     ],
 )
@@ -238,9 +208,6 @@ class Pays(Drawers):
 class PaysText(Pays):
     paid = {"a": "1"}
 
-class PaysNan(Pays):
-    paid = {"a": float("nan")}
-
 class Disk(Drawers):
     def __init__(self): raise OSError("disk")
 
@@ -252,9 +219,6 @@ class Player:
 class Dumb:
     def __init__(self, env): pass
     def act(self): return "look"
-
-class Lonely(Player):
-    def __init__(self): pass
 
 class Sick(Player):
     def __init__(self, env): raise OSError("boom")
@@ -276,9 +240,6 @@ class Bare(Drawers):
 
 class Splits(Drawers):
     def __init__(self, split="train", **options): super().__init__(**options)
-
-class Breaks(Drawers):
-    def step(self, action): raise OSError("server")
 
 class Renames(Drawers):
     def step(self, action):
@@ -311,13 +272,11 @@ def parts(folder, monkeypatch):
     ("option", "message"),
     [
         ("env.id=failing:Name", "env.id names 'failing:Name', but the module failing fails when"),
-        ("env.id=failing:Name-v0", "ZeroDivisionError: division by zero ("),
         ("env.id=parts:Player", "env.id names 'parts:Player', a class that is no gymnasium.Env"),
         ("env.id=parts:Disk", "env.id='parts:Disk': OSError: disk ("),
         ("env.id=parts:NoEntry-v0", "the entry point 'parts:Nothing', which does not exist"),
         ("env.wrappers={'parts:Plain'={}}", "env.wrappers parts:Plain makes a Plain; it must be"),
         ("env.wrappers={'parts:Broken'={}}", "env.wrappers parts:Broken: OSError: wboom ("),
-        ("prompt.template=failing:T", "prompt.template names 'failing:T', but the module failing"),
         (
             "env.wrappers={'credit.rewards:TurnVerifier'={weights={'failing:x'=1}}}",
             "env.wrappers credit.rewards:TurnVerifier: verifier failing:x: ZeroDivisionError",
@@ -335,7 +294,6 @@ def test_a_part_that_fails_or_is_of_the_wrong_kind_names_its_option(parts, optio
     ("expert", "message"),
     [
         ("parts:Dumb", "an expert needs the methods act and think"),
-        ("parts:Lonely", "TypeError: "),
         ("parts:Sick", "OSError: boom ("),
         ("agent_envs.webshop.experts:Explorer", "this expert plays WebShop, got Drawers"),
         ("failing:Expert", "the module failing fails when it is imported"),
@@ -346,12 +304,6 @@ def test_an_expert_that_does_not_fit_is_refused_at_the_start(parts, expert, mess
         require_expert(make_rollouts(parts(""), "train"), expert)
     assert str(refused.value).startswith("sft.expert")
     assert "\n" not in str(refused.value)
-
-
-def test_an_expert_that_says_nothing_is_named(parts, tiny_policy):
-    rollouts = make_rollouts(parts(""), "train")
-    with pytest.raises(recipe.RecipeError, match=r"sft.expert='parts:Player': act\(\) and think"):
-        demonstrate(rollouts, [Task(rollouts.panel.task_ids[0], 0, 0)], tiny_policy, "parts:Player")
 
 
 @pytest.mark.parametrize("name", ["Made-v0", "MadeSplits-v0"])
@@ -365,11 +317,6 @@ def test_an_environment_made_by_a_function_of_any_options(parts, name):
         make_rollouts(parts(chosen, "env.options.colour=1"), "train").envs(1)
 
 
-def test_such_an_environment_without_splits_has_no_other(parts):
-    with pytest.raises(recipe.RecipeError, match=r"has no splits, got eval.split='dev'"):
-        make_rollouts(parts("env.id=parts:Made-v0"), "dev").envs(1)
-
-
 @pytest.mark.parametrize(
     ("wrappers", "message"),
     [
@@ -377,7 +324,6 @@ def test_such_an_environment_without_splits_has_no_other(parts):
             "'parts:Fails'={}",
             "env.wrappers parts:Fails, task 'drawers/train/2': KeyError: 'shelf' (",
         ),
-        ("'parts:Passes'={},'parts:Fails'={}", "env.wrappers parts:Fails, task"),
         ("'parts:Fails'={},'parts:Passes'={}", "env.wrappers parts:Fails, task"),
     ],
 )
@@ -387,13 +333,6 @@ def test_a_wrapper_that_fails_in_a_step_is_named_with_the_task(parts, wrappers, 
     with pytest.raises(recipe.RecipeError, match=re.escape(message)) as refused:
         env.step("")
     assert "\n" not in str(refused.value)
-
-
-def test_an_environment_that_fails_is_not_its_wrappers_fault(parts):
-    (env,) = make_rollouts(parts("env.id=parts:Breaks"), "train").envs(1)
-    env.reset(seed=0, options={"task": 0})
-    with pytest.raises(OSError, match="server"):
-        env.step("")
 
 
 def test_turn_rewards_of_other_names_at_another_turn_are_refused(parts, tiny_policy):
@@ -408,7 +347,7 @@ def test_turn_rewards_of_other_names_at_another_turn_are_refused(parts, tiny_pol
         rollouts.play([task], sampler, 0)
 
 
-@pytest.mark.parametrize("name", ["Pays", "PaysText", "PaysNan"])
+@pytest.mark.parametrize("name", ["Pays", "PaysText"])
 def test_turn_rewards_that_are_no_numbers_by_name_are_the_environments_fault(parts, name):
     (env,) = make_rollouts(parts(f"env.id=parts:{name}"), "train").envs(1)
     env.reset(seed=0, options={"task": 0})

@@ -11,8 +11,7 @@ from trainer.learn.batch import collate, credited, make_rows
 from trainer.learn.learner import Learner, Optimizer
 from trainer.learn.update import Update, recomputed, token_logprobs
 from trainer.methods.critic import Critic
-from trainer.model.lora import LoRA
-from trainer.model.policy import Policy
+from trainer.model.policy import LoRA, Policy
 
 from .conftest import gradient, rollouts, tiny_llama, tiny_model, tiny_tokenizer
 
@@ -59,34 +58,22 @@ def test_values_of_a_critic_are_those_of_padded_rows():
     torch.testing.assert_close(one, other, atol=1e-5, rtol=0)
 
 
-def test_a_model_that_lets_packed_rows_see_each_other_is_refused(monkeypatch):
+def test_models_that_cannot_pack_are_refused(vision_folder, monkeypatch):
     policy = made()
     own = policy.model.forward
     monkeypatch.setattr(policy.model, "forward", lambda position_ids=None, **inputs: own(**inputs))
     rows = make_rows(rollouts(policy))
-    recomputed(policy, rows, tokens=100)
     with pytest.raises(ValueError, match=r"does not keep packed rows apart.*set update.packed=f"):
         recomputed(policy, rows, tokens=100, packed=True)
-
-
-def test_vision_is_refused(vision_folder):
-    policy = Policy.load(str(vision_folder))
-    batch = collate(make_rows(rollouts(policy)), packed=True)
     with pytest.raises(ValueError, match=r"update.packed is for text-only models"):
-        token_logprobs(policy, batch)
+        recomputed(Policy.load(str(vision_folder)), rows, tokens=100, packed=True)
 
 
-def test_bfloat16_packs_too():
+def test_bfloat16_packs_too(tmp_path):
+    assert recipe.load("alfworld mgr pocket", ["update.packed=true"]).update.packed
     policy = made(dtype="bfloat16")
     rows = make_rows(rollouts(policy))
     one, other = (np.concatenate(recomputed(policy, rows, tokens=400, packed=p)) for p in (0, 1))
     assert np.abs(one - other).mean() < 0.02
-
-
-def test_the_option_reaches_every_learner(tmp_path):
-    loaded = recipe.load("alfworld mgr pocket", ["update.packed=true"])
-    assert loaded.update.packed
-    taught = Learner(made(), Optimizer(packed=True), folder=tmp_path)
-    rows = make_rows(rollouts(taught.model))
-    ((batch, _),) = taught.batches(rows)
-    assert batch.positions is not None
+    taught = Learner(policy, Optimizer(packed=True), folder=tmp_path)
+    assert [batch.positions is not None for batch, _ in taught.batches(rows)] == [True]

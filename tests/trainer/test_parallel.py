@@ -172,7 +172,7 @@ def test_two_processes_take_the_steps_of_one(whole, start, tmp_path):
         "__1_0.distcp",
     ]
     loaded = Policy.load(str(end))  # as transformers and `agent-envs eval` do
-    assert not loaded.sharded
+    assert not loaded.is_sharded
 
 
 LONG = {

@@ -17,8 +17,7 @@ from agent_envs.sotopia.rules import Rules
 from agent_envs.sotopia.talk import Talk
 from trainer import recipe
 from trainer.build import load_partner, make_rollouts
-from trainer.engine import Reply
-from trainer.engine.sampling import Decoding
+from trainer.engine import Decoding, Reply
 from trainer.model.policy import Policy
 from trainer.play.partner import PolicyPartner, prompt
 from trainer.play.rollout import draw_tasks
@@ -45,7 +44,7 @@ class Scripted(PolicyPartner):
         return self
 
     def reply(self, rows, prompts, seeds):
-        self.batches.append([text for (text,) in prompts])
+        self.batches.append([prompt.ids[0] for prompt in prompts])
         assert len(rows) == len(prompts)
         return [Reply(text=self.replies.pop(0)) for _ in rows]
 
@@ -68,7 +67,7 @@ class Answers:
     def room(self, row):
         return 100_000
 
-    async def reply(self, row, *_, **__):
+    async def reply(self, row, prompt):
         ids = list(self.policy.chat.reply(self.text))
         return Reply(ids, [0.0] * len(ids), [0.0] * len(ids), self.text)
 

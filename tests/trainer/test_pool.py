@@ -11,8 +11,7 @@ import pytest
 
 from trainer import recipe
 from trainer.build import load_pool, make_rollouts, make_sampler
-from trainer.engine import EngineError
-from trainer.engine.factory import make_engine
+from trainer.engine import EngineError, make_engine
 from trainer.errors import RecipeError
 from trainer.model.policy import Policy
 from trainer.play.rollout import Task, draw_tasks

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
+from dataclasses import replace
 from threading import Timer
 
 import pytest
 
-from trainer.engine import EngineError, StaleWeights
-from trainer.engine.factory import make_engine
-from trainer.engine.options import EngineOptions
-from trainer.engine.sampling import Decoding
+from trainer.engine import Decoding, EngineError, EngineOptions, Prompt, StaleWeights, make_engine
 from trainer.errors import RecipeError
-from trainer.model.lora import LoRA
-from trainer.model.policy import Policy
+from trainer.model.policy import LoRA, Policy
 
 from .conftest import tiny_eyes, tiny_model, tiny_tokenizer
 from .vllms import Standin, free_port
@@ -44,7 +40,7 @@ def talk(made, policy, conversations=6, turns=2):
     async def one(session, row):
         found, new = [], list(policy.chat.opening(f"room {row}"))
         for _ in range(turns):
-            reply = await session.reply(row, new)
+            reply = await session.reply(row, Prompt(new))
             found.append(reply.ids)
             new = list(policy.chat.after(reply.ids, "ok"))
         return found
@@ -57,31 +53,14 @@ def talk(made, policy, conversations=6, turns=2):
 
 
 def test_an_opening_sends_disturbed_weights_first(policy, standin, tmp_path):
+    for folder in ("mine", "0-123-0a1b2c3d"):  # of the user, and left by a run before
+        (tmp_path / "weights" / folder).mkdir(parents=True)
     made = engine(policy, tmp_path, standin)
     assert standin.loads == 2
     before = policy.weights()
     assert all((before[name] == w).all() for name, w in standin.policy.weights().items())
     made.close()
-    assert not any((tmp_path / "weights").iterdir())
-
-
-def test_a_server_that_stays_as_it_is_is_found_out_at_once(policy, standin, tmp_path):
-    """It answers with the policy's very weights, so only a change shows it."""
-    standin.stale = True
-    before = policy.weights()
-    with pytest.raises(StaleWeights, match=r"given weights 0 .*worker-extension-cls"):
-        engine(policy, tmp_path, standin)
-    assert all((before[name] == w).all() for name, w in policy.weights().items())
-
-
-def test_a_server_that_ignores_an_adapter_is_found_out(policy, standin, tmp_path):
-    """A new adapter changes nothing until it is disturbed."""
-    tokenizer = tiny_tokenizer()
-    adapted = Policy(tiny_model(len(tokenizer)), tokenizer, lora=LoRA(rank=2))
-    engine(adapted, tmp_path, standin).close()
-    standin.stale = True
-    with pytest.raises(StaleWeights):
-        engine(adapted, tmp_path, standin)
+    assert [one.name for one in (tmp_path / "weights").iterdir()] == ["mine"]
 
 
 def test_a_server_that_becomes_stale_is_found_out(policy, standin, tmp_path):
@@ -103,8 +82,9 @@ def test_a_lost_request_is_asked_again_and_nothing_twice(policy, standin, tmp_pa
     assert set(standin.asked.values()) == {1}
 
 
-def test_a_restarted_server_gets_the_weights_again(policy, tmp_path):
+def test_a_restarted_server_gets_the_weights_again(policy, tmp_path, monkeypatch):
     """Its new process begins with weights of its own."""
+    monkeypatch.setattr("trainer.engine.servers.RESTART", 0.0)
     port, other = free_port(), policy.twin("fresh")
     other.set_weights({name: -weight for name, weight in policy.weights().items()})
     first = Standin(policy, port=port)
@@ -151,20 +131,6 @@ def test_a_sync_goes_on_without_a_server_that_is_away(policy, tmp_path):
     one.close()
 
 
-def test_only_weights_are_cleared_away(policy, standin, tmp_path):
-    kept, left = tmp_path / "weights" / "mine", tmp_path / "weights" / "0-123-0a1b2c3d"
-    for folder in (kept, left):
-        folder.mkdir(parents=True)
-    engine(policy, tmp_path, standin).close()
-    assert [one.name for one in (tmp_path / "weights").iterdir()] == ["mine"]
-
-
-def test_a_relative_run_folder_is_told_in_full(policy, standin, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    engine(policy, Path("run"), standin)
-    assert Path(standin.folder).is_absolute()
-
-
 def test_conversations_are_divided_and_a_dead_server_is_replaced(policy, tmp_path):
     one, other = Standin(policy), Standin(policy)
     made = engine(policy, tmp_path, one, other)
@@ -178,18 +144,17 @@ def test_conversations_are_divided_and_a_dead_server_is_replaced(policy, tmp_pat
     one.close()
 
 
-def test_no_answer_ends_in_an_error_that_names_the_servers(policy, standin, tmp_path):
-    made = engine(policy, tmp_path, standin, patience=0.0)
-    standin.close()
-    with pytest.raises(EngineError, match=rf"no answer for 0 s .*{standin.url}.*--resume"):
-        talk(made, policy)
-
-
-def test_a_server_that_is_too_slow(policy, standin, tmp_path):
-    made = engine(policy, tmp_path, standin, patience=0.0, seconds=1.5)
-    standin.delay = 4.0
-    with pytest.raises(EngineError, match=r"timed out.*1\.5 s"):
-        talk(made, policy)
+@pytest.mark.parametrize("lora", [0, 2])
+def test_a_server_that_stays_as_it_is_is_found_out_at_once(standin, tmp_path, lora):
+    """It answers with the policy's very weights, or without the new adapter, which is 0."""
+    tokenizer = tiny_tokenizer()
+    policy = Policy(tiny_model(len(tokenizer)), tokenizer, lora=LoRA(rank=lora))
+    engine(policy, tmp_path, standin).close()
+    standin.stale = True
+    before = policy.weights()
+    with pytest.raises(StaleWeights, match=r"given weights 0 .*worker-extension-cls"):
+        engine(policy, tmp_path, standin)
+    assert all((before[name] == w).all() for name, w in policy.weights().items())
 
 
 @pytest.mark.parametrize(
@@ -198,41 +163,45 @@ def test_a_server_that_is_too_slow(policy, standin, tmp_path):
         (400, "refuses, HTTP 400: not now"),
         ('{"choices": [{"text": "hello"}]}', "no tokens with log-probabilities"),
         ("<html>", "answers no JSON but '<html>'"),
+        ("closed", r"no answer for 0 s .*http.*--resume"),
     ],
 )
-def test_an_answer_that_cannot_be_used(policy, standin, tmp_path, mood, message):
-    made = engine(policy, tmp_path, standin)
-    standin.moods = [mood]
+def test_a_server_that_gives_no_answer_that_can_be_used(policy, standin, tmp_path, mood, message):
+    made = engine(policy, tmp_path, standin, patience=0.0)
+    if mood == "closed":
+        standin.close()
+    else:
+        standin.moods = [mood]
     with pytest.raises(EngineError, match=message):
         talk(made, policy, conversations=1)
 
 
-def test_what_is_no_server_of_vllm(policy, tmp_path):
-    with pytest.raises(EngineError, match="VLLM_SERVER_DEV_MODE=1 vllm serve MODEL"):
-        make_engine(
-            EngineOptions(name="vllm", urls=(f"http://127.0.0.1:{free_port()}",)), policy, tmp_path
-        )
+def test_a_server_that_is_too_slow(policy, standin, tmp_path, monkeypatch):
+    made = engine(policy, tmp_path, standin, patience=0.0)
+    monkeypatch.setattr("trainer.engine.servers.SECONDS", 1.5)
+    standin.delay = 4.0
+    with pytest.raises(EngineError, match="ReadTimeout"):
+        talk(made, policy)
 
 
-def test_servers_of_different_models(policy, tmp_path):
-    one, other = Standin(policy), Standin(policy, name="another")
-    with pytest.raises(EngineError, match=r"must serve one model.*another.*standin"):
-        engine(policy, tmp_path, one, other)
-    one.close()
-    other.close()
-
-
-def test_what_vllm_cannot_do_is_refused(policy, standin, tmp_path):
-    made = engine(policy, tmp_path, standin)
-    with pytest.raises(ValueError, match=r"decode=.admissible. needs"):
-        made.open([0], Decoding(decode="admissible"))
+def test_what_does_not_fit_is_refused(policy, standin, tmp_path):
+    other, nowhere = Standin(policy, name="another"), f"http://127.0.0.1:{free_port()}"
     tokenizer = tiny_tokenizer()
-    model = tiny_eyes(tokenizer)
-    seeing = Policy(model, tokenizer, images=object())
-    with pytest.raises(ValueError, match=r'images need engine.name="own"'):
-        engine(seeing, tmp_path, standin)
-
-
-def test_options_of_another_engine_are_refused(policy, tmp_path):
-    with pytest.raises(RecipeError, match=r'belong to engine.name="vllm"'):
-        make_engine(EngineOptions(urls=("http://gpu1:8000",)), policy, tmp_path)
+    seeing = Policy(tiny_eyes(tokenizer), tokenizer, images=object())
+    vllm = EngineOptions(name="vllm", urls=(standin.url,))
+    for options, used, error, message in (
+        (EngineOptions(urls=("http://a",)), policy, RecipeError, 'belong to engine.name="vllm"'),
+        (replace(vllm, urls=(nowhere,)), policy, EngineError, "_MODE=1 vllm serve MODEL"),
+        (
+            replace(vllm, urls=(standin.url, other.url)),
+            policy,
+            EngineError,
+            "must serve one model.*another.*standin",
+        ),
+        (vllm, seeing, ValueError, 'images need engine.name="own"'),
+    ):
+        with pytest.raises(error, match=message):
+            make_engine(options, used, tmp_path)
+    with pytest.raises(ValueError, match=r"decode=.admissible. needs"):
+        make_engine(vllm, policy, tmp_path).open([0], Decoding(decode="admissible"))
+    other.close()

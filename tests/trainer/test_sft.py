@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from trainer.engine import Decoding, Prompt
 from trainer.engine.own import OwnEngine
-from trainer.engine.sampling import Decoding
 from trainer.learn.batch import collate, make_rows
 from trainer.learn.learner import Learner, Optimizer
 from trainer.learn.sft import encode_demonstration, imitate
@@ -47,8 +47,7 @@ def test_imitation_learns_to_repeat_a_demonstration(tiny_policy, tmp_path):
     losses = [imitate(taught, rows)["loss"] for _ in range(40)]
     assert losses[-1] < 0.05 < losses[0]
     batch = OwnEngine(tiny_policy).batch(1, Decoding(temperature=0))
-    prompts = [list(tiny_policy.chat.opening(TURNS[0][0]))]
-    reply = batch.reply([0], prompts, [0])[0]
+    (reply,) = batch.reply([0], [Prompt(tiny_policy.chat.opening(TURNS[0][0]))], [0])
     assert reply.text == "<think></think><action>go to desk 1</action>"
 
 

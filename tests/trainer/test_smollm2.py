@@ -25,31 +25,16 @@ from .conftest import conversations
 pytestmark = pytest.mark.smollm2
 
 OPTIONS = [
-    "policy.model=smollm2-135m",
-    "policy.lora.rank=16",
-    "policy.dtype=float32",
-    "policy.gradient_checkpointing=false",
-    "policy.device=cpu",
-    "run.threads=1",
-    "run.steps=2",
-    "sft.steps=4",
-    "sft.episodes=2",
-    "sft.learning_rate=1e-3",
-    "sft.warmup=0",
-    "sampling.tasks=2",
-    "sampling.rollouts=2",
-    "sampling.max_reply_tokens=32",
+    "policy.model=smollm2-135m", "policy.lora.rank=16", "policy.dtype=float32",
+    "policy.gradient_checkpointing=false", "policy.device=cpu", "run.threads=1", "run.steps=2",
+    "sft.steps=4", "sft.episodes=2", "sft.learning_rate=1e-3", "sft.warmup=0", "sampling.tasks=2",
+    "sampling.rollouts=2", "sampling.max_reply_tokens=32",
     "sampling.max_tokens=512",  # the explorer plays on; what is past this is not trained on
-    "sampling.decode=admissible",
-    "env.options.progress=distance",
+    "sampling.decode=admissible", "env.options.progress=distance",
     "credit.name=has",  # progress gives credit where nobody succeeds
-    "credit.options.normalize=group",
-    "update.learning_rate=1e-3",
-    "update.skip_dead_groups=false",
-    "eval.split=valid_seen",
-    "eval.tasks=1",
-    "eval.every=0",
-]
+    "credit.options.normalize=group", "update.learning_rate=1e-3",
+    "update.skip_dead_groups=false", "eval.split=valid_seen", "eval.tasks=1", "eval.every=0",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -85,12 +70,6 @@ def gap(policy, folder, step):
     with torch.no_grad():
         logprobs = token_logprobs(policy, batch)
     return (logprobs - batch.logprobs).abs().max().item()
-
-
-def test_imitation_lowers_the_loss(trained):
-    losses = [line["loss"] for line in lines(trained[0], "sft")]
-    assert len(losses) == 4
-    assert losses[-1] < 0.7 * losses[0]
 
 
 def test_public_games_were_conversations(trained):

@@ -10,8 +10,7 @@ from credit import losses
 from trainer.learn.batch import collate, credited, make_rows
 from trainer.learn.learner import NotFiniteError
 from trainer.learn.update import Update, token_logprobs, token_logprobs_and_entropies
-from trainer.model.lora import FULL, LoRA
-from trainer.model.policy import Policy
+from trainer.model.policy import FULL, LoRA, Policy
 
 from .conftest import gradient, learner, rollouts, tiny_model, tiny_tokenizer
 

@@ -11,29 +11,18 @@ from trainer import recipe
 from trainer.build import make_rollouts
 from trainer.learn.batch import collate, make_rows, prompts
 from trainer.learn.update import recomputed, token_logprobs
-from trainer.model.lora import LoRA
 from trainer.model.policy import Policy
 from trainer.model.vision import Picture
-from trainer.play import records as episodes
 from trainer.play.rollout import draw_tasks
 from trainer.train import train
 
 from .conftest import Script, figures, own_sampler, quiet
 
 OPTIONS = [
-    "env.id=EZPoints-v0",
-    "env.options.observation=image",
-    "env.max_turns=3",
-    "env.split=train",
-    "eval.split=val",
-    "env.data=auto",
-    "sampling.tasks=2",
-    "sampling.rollouts=3",
-    "sampling.max_reply_tokens=12",
-    "sampling.max_tokens=2000",
-    "eval.tasks=2",
-    "run.threads=1",
-]
+    "env.id=EZPoints-v0", "env.options.observation=image", "env.max_turns=3", "env.split=train",
+    "eval.split=val", "env.data=auto", "sampling.tasks=2", "sampling.rollouts=3",
+    "sampling.max_reply_tokens=12", "sampling.max_tokens=2000", "eval.tasks=2", "run.threads=1",
+]  # fmt: skip
 
 
 @pytest.fixture
@@ -64,16 +53,11 @@ def test_an_image_has_as_many_tokens_as_pieces(policy):
     ids = policy.chat.opening(f"a {IMAGE} b {IMAGE} c")
     token = policy.vision.token
     assert ids.count(token) == 2
-    full = policy.vision.expanded(ids, [small, large])
+    full = policy.vision.expand_marks(ids, [small, large])
     assert full.count(token) == 4 + 16  # pieces of 28 x 28
     assert [one for one in full if one != token] == [one for one in ids if one != token]
     with pytest.raises(ValueError, match="1 images for 2 occurrences"):
-        policy.vision.expanded(ids, [small])
-
-
-def test_a_text_model_leaves_the_mark_alone(tiny_policy):
-    chat = tiny_policy.chat
-    assert IMAGE in chat.tokenizer.decode(list(chat.opening(f"see {IMAGE}")))
+        policy.vision.expand_marks(ids, [small])
 
 
 @pytest.mark.parametrize("context", ["history", "turn"])
@@ -131,12 +115,6 @@ def test_blind_prompts_keep_the_images_that_they_may(policy):
             assert prompt.ids.count(token) == pieces[0] * len(prompt.images)
 
 
-def test_episodes_keep_what_was_seen(policy, tmp_path):
-    found = played(policy)
-    episodes.write(tmp_path / "e.parquet", found)
-    assert episodes.read(tmp_path / "e.parquet") == found
-
-
 def test_a_policy_that_sees_is_saved_and_loaded(policy, tmp_path):
     policy.save(tmp_path)
     again = Policy.load(str(tmp_path))
@@ -171,15 +149,6 @@ def test_methods_train_what_sees(vision_folder, tmp_path, options):
     lines = figures(tmp_path)
     assert lines[-1]["logprob_gap"] < 1e-3
     assert all(np.isfinite(v) for line in lines for v in line.values() if isinstance(v, float))
-
-
-def test_adapters_see_too(vision_folder):
-    policy = Policy.load(str(vision_folder), lora=LoRA(rank=2, targets=("q_proj", "v_proj")))
-    (episode, *_) = played(policy)
-    rows = make_rows([episode])
-    np.testing.assert_allclose(
-        recomputed(policy, rows, tokens=4096)[0], rows[0].logprobs, atol=2e-4
-    )
 
 
 def test_a_reply_that_writes_the_mark_of_an_image_breaks_nothing(policy):

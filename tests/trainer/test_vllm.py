@@ -9,13 +9,9 @@ import torch
 from transformers import AutoTokenizer
 
 from trainer import recipe
-from trainer.engine import EngineError, StaleWeights
-from trainer.engine.factory import make_engine
-from trainer.engine.options import EngineOptions
-from trainer.engine.request import WORKER
-from trainer.engine.sampling import Decoding
-from trainer.model.lora import LoRA
-from trainer.model.policy import Policy
+from trainer.engine import Decoding, EngineError, EngineOptions, Prompt, StaleWeights, make_engine
+from trainer.engine.worker import WORKER
+from trainer.model.policy import LoRA, Policy
 from trainer.model.pretrained import resolve
 from trainer.train import train
 
@@ -138,7 +134,7 @@ def test_recipes_take_two_steps(words, qwen, server, tmp_path):
 def talk(engine, policy, seed=0):
     async def one():
         session = engine.open([seed], Decoding(max_reply_tokens=24))
-        return await session.reply(0, list(policy.chat.opening("look")))
+        return await session.reply(0, Prompt(policy.chat.opening("look")))
 
     return asyncio.run(one())
 
@@ -179,7 +175,7 @@ def test_killed_in_mid_rollout_and_started_again(tmp_path):
                 if kill and row == 0 and turn == 3:
                     running.kill()
                     running.start()
-                reply = await session.reply(row, new)
+                reply = await session.reply(row, Prompt(new))
                 found.append(reply.ids)
                 new = list(policy.chat.after(reply.ids, "ok"))
             return found

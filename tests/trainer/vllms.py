@@ -19,10 +19,9 @@ from urllib.request import urlopen
 import pytest
 from safetensors.torch import load_file
 
-from trainer.engine.options import EngineOptions
+from trainer.engine import Decoding, EngineOptions, Prompt
 from trainer.engine.own import OwnEngine
-from trainer.engine.request import WORKER
-from trainer.engine.sampling import Decoding
+from trainer.engine.worker import WORKER
 
 REASON = "needs vLLM in an environment of its own; see .ci/vllm"
 THERE = importlib.util.find_spec("vllm") is not None
@@ -148,7 +147,7 @@ class Standin:
         decoding = Decoding(body["temperature"], body["max_tokens"])
         with self.lock:
             batch = OwnEngine(self.policy).batch(1, decoding)
-            (reply,) = batch.reply([0], [body["prompt"]], [body["seed"]])
+            (reply,) = batch.reply([0], [Prompt(body["prompt"])], [body["seed"]])
             self.asked[tuple(body["prompt"])] += 1
         choice = {"token_ids": reply.ids, "logprobs": {"token_logprobs": reply.logprobs}}
         return {"choices": [choice]}

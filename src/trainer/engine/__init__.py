@@ -2,27 +2,157 @@
 
 `own` is the reference and the default. An engine never sees text: the tokens of a reply go back
 into the conversation as they were sampled. A reply depends on the weights, its conversation and its
-seed, not on what is sampled beside it.
+seed, not on what is sampled beside it. Left out: top-k and top-p, which sample from a distribution
+that the update does not compute.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+import dataclasses
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
+from pydantic import Field
+from pydantic.dataclasses import dataclass
 
 from agent_envs.web import ServerError
-from trainer.engine.sampling import Decoding
+from trainer.errors import RecipeError
+from trainer.learn.correction import Correction
+from trainer.options import STRICT, AboveZero, Count, NonNegative, Positive, Share
+from trainer.scale import parallel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from trainer.model.policy import Policy
     from trainer.model.vision import Picture
 
+FORM = "<think>{thought}</think><action>{action}</action>"
 
-@dataclass(slots=True)
+
+class EngineError(ServerError):
+    """An engine cannot be reached or does not do its work; the message says what to do."""
+
+
+class StaleWeights(EngineError):
+    """An engine answers with other weights than it was given."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class Decoding:
+    """How a reply is drawn.
+
+    Attributes:
+        temperature: Divides the logits; 0 is greedy (log-probabilities are those of temperature 1).
+        max_reply_tokens: Longer replies are cut, but admissible actions are written in full.
+        decode: "free", or "admissible": the reply is `FORM` with an empty thought and one of the
+            admissible actions.
+    """
+
+    temperature: NonNegative = 1.0
+    max_reply_tokens: Positive = 64
+    decode: Literal["free", "admissible"] = "free"
+
+
+@dataclass(frozen=True, config=STRICT)
+class Sampling(Decoding):
+    """Rollouts of one step.
+
+    Attributes:
+        temperature: Above 0.
+        tasks: Task groups of a step.
+        rollouts: Rollouts of each task, K.
+        rows: Episodes played at the same time, 0 for all; with `actors`, in each of them.
+        actors: Actors of Ray that play the episodes (extra [ray]), 0 for this process; needs
+            engine.urls.
+        max_tokens: An episode ends as truncated if prompt and reply would exceed this length.
+        redraws: How often groups with equal outcomes are replaced by other tasks (DAPO's dynamic
+            sampling).
+        ahead: 1 samples the next step during this step's update, with the weights before it; needs
+            an engine with weights of its own.
+        failures: Share of the episodes of a step that may be lost because their environment failed;
+            more end the run. One is always allowed, unless this is 0.
+        recorded: With credit.name "dpo", folder of episode files (`episodes/` of a run) to learn
+            from instead of new rollouts; "" for new rollouts.
+    """
+
+    temperature: AboveZero = 1.0
+    tasks: Positive = 16
+    rollouts: Positive = 8
+    rows: Count = 0
+    actors: Count = 0
+    max_tokens: Positive = 4096
+    redraws: Count = 0
+    ahead: Annotated[int, Field(ge=0, le=1)] = 0
+    failures: Share = 0.05
+    recorded: str = ""
+
+
+@dataclass(frozen=True, config=STRICT)
+class EngineOptions:
+    """Where replies are sampled.
+
+    Attributes:
+        name: "own", or "vllm" (extra [vllm]).
+        urls: With "vllm", servers of `vllm serve`, e.g. ["http://gpu1:8000"]; none for vLLM in this
+            process.
+        options: With vLLM in this process, options of `vllm.LLM`, such as max_model_len;
+            gpu_memory_utilization is 0.4 by default, as the update needs memory, too.
+        patience: Seconds for which a request without an answer is sent again.
+        tolerance: Largest mean difference of log-probabilities, in nats, between engine and policy
+            after a sync; 0 for 0.001 in float32 and 0.1 in bfloat16.
+        correction: Importance weights where engine and policy differ.
+    """
+
+    name: Literal["own", "vllm"] = "own"
+    urls: tuple[str, ...] = ()
+    options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    patience: NonNegative = 300.0
+    tolerance: NonNegative = 0.0
+    correction: Correction = dataclasses.field(default_factory=Correction)
+
+    @property
+    def corrects(self) -> bool:
+        """Whether gains get importance weights."""
+        auto = self.correction.level == "auto"
+        return self.name != "own" if auto else self.correction.level != "none"
+
+
+class Begun(NamedTuple):
+    """How a reply begins, e.g. to draw one that differs from known ones; the own engine only.
+
+    Attributes:
+        ids: Its first tokens, fewer than a reply may have. They are not drawn; their
+            log-probability in the reply is 0.
+        without: Tokens that the one after them cannot be; the others keep their proportions.
+    """
+
+    ids: tuple[int, ...] = ()
+    without: tuple[int, ...] = ()
+
+
+UNBEGUN = Begun()
+"""All tokens of a reply are drawn."""
+
+
+class Prompt(NamedTuple):
+    """What a conversation continues with before its next reply.
+
+    Attributes:
+        ids: Tokens since the last reply, at least one.
+        images: Images in these tokens, in order; the own engine only.
+        admissible: With `decode="admissible"`, the actions to choose from.
+        begun: How the reply begins.
+    """
+
+    ids: Sequence[int]
+    images: Sequence[Picture] = ()
+    admissible: Sequence[str] = ()
+    begun: Begun = UNBEGUN
+
+
+@dataclasses.dataclass(slots=True)
 class Reply:
     """One sampled reply.
 
@@ -38,45 +168,12 @@ class Reply:
         version: Version of the weights that it was drawn from.
     """
 
-    ids: list[int] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
-    entropies: list[float] = field(default_factory=list)
+    ids: list[int] = dataclasses.field(default_factory=list)
+    logprobs: list[float] = dataclasses.field(default_factory=list)
+    entropies: list[float] = dataclasses.field(default_factory=list)
     text: str = ""
     allowed: list[list[int]] | None = None
     version: int = 0
-
-    def add(self, token: int, logprob: float, entropy: float, allowed: list[int] | None) -> None:
-        """Append one token."""
-        self.ids.append(token)
-        self.logprobs.append(logprob)
-        self.entropies.append(entropy)
-        if self.allowed is not None and allowed is not None:
-            self.allowed.append(allowed)
-
-
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """How a reply begins, e.g. to draw one that differs from known ones.
-
-    Attributes:
-        ids: Its first tokens. They are not drawn; their log-probability in the reply is 0.
-        without: Tokens that the one after them cannot be; the others keep their proportions.
-    """
-
-    ids: tuple[int, ...] = ()
-    without: tuple[int, ...] = ()
-
-
-UNBEGUN = Begun()
-"""All tokens of a reply are drawn."""
-
-
-class EngineError(ServerError):
-    """An engine cannot be reached or does not do its work; the message says what to do."""
-
-
-class StaleWeights(EngineError):
-    """An engine answers with other weights than it was given."""
 
 
 class Session(Protocol):
@@ -85,28 +182,11 @@ class Session(Protocol):
     def room(self, row: int) -> int:
         """Tokens that still fit into the model's positions after conversation `row`."""
 
-    async def reply(
-        self,
-        row: int,
-        new_ids: Sequence[int],
-        *,
-        images: Sequence[Picture] = (),
-        admissible: Sequence[str] | None = None,
-        begun: Begun = UNBEGUN,
-    ) -> Reply:
-        """Append `new_ids` to conversation `row` and sample its next reply.
-
-        Args:
-            row: Number of the conversation.
-            new_ids: Tokens since its last reply, at least one.
-            images: Images in the new tokens, in order.
-            admissible: With `decode="admissible"`, the actions to choose from.
-            begun: How the reply begins.
+    async def reply(self, row: int, prompt: Prompt) -> Reply:
+        """Append a prompt to conversation `row` and sample its next reply.
 
         Raises:
-            ValueError: No new token, a conversation that was left or is longer than the model's
-                positions, images that the engine cannot read, no admissible actions, or a beginning
-                that the engine cannot give.
+            ValueError: The conversation is longer than the model's positions.
         """
 
     def leave(self, row: int) -> None:
@@ -126,7 +206,7 @@ class Engine(Protocol):
         """Start a conversation for each seed.
 
         The n-th reply of a conversation depends on its seed and n. With `fresh`, each reply begins
-        a new conversation, which has only the `new_ids` given for it.
+        a new conversation, which has only the prompt given for it.
         """
 
     def sync(self, policy: Policy, version: int) -> None:
@@ -140,17 +220,42 @@ class Engine(Protocol):
         """Free what the engine holds; it is not used afterwards."""
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Sampler:
     """An engine, how it decodes, and the policy whose tokenizer cuts texts into tokens."""
 
     engine: Engine
     policy: Policy
-    decoding: Decoding = field(default_factory=Decoding)
+    decoding: Decoding = dataclasses.field(default_factory=Decoding)
 
     def open(self, seeds: Sequence[int], *, fresh: bool = False) -> Session:
         """Start a conversation for each seed; see `Engine.open`."""
         return self.engine.open(seeds, self.decoding, fresh=fresh)
+
+
+def make_engine(
+    options: EngineOptions, policy: Policy, folder: Path, *, version: int = 0
+) -> Engine:
+    """The engine of a run in `folder`, with the policy's weights under a version.
+
+    Raises:
+        RecipeError: Options contradict each other, or the model does not fit the engine.
+        EngineError: vLLM cannot be reached, or does not follow the policy.
+    """
+    if options.name == "own":
+        from trainer.engine.own import OwnEngine
+
+        if options.urls or options.options:
+            raise RecipeError('engine.urls and engine.options belong to engine.name="vllm"')
+        return OwnEngine(policy, version)
+    from trainer.engine.vllm import VLLMEngine
+
+    if parallel.size() > 1 and not options.urls:
+        raise RecipeError(
+            f"vLLM in this process samples for one process, but there are {parallel.size()}; start "
+            "servers and set engine.urls, or start without torchrun"
+        )
+    return VLLMEngine(policy, options, folder, version)
 
 
 def conversation_seeds(seed: int, first: int, count: int) -> list[int]:
@@ -159,3 +264,12 @@ def conversation_seeds(seed: int, first: int, count: int) -> list[int]:
         int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
         for number in range(first, first + count)
     ]
+
+
+def check_length(length: int, limit: int) -> None:
+    """Refuse a conversation that the model has no positions for."""
+    if length > limit:
+        raise ValueError(
+            f"a conversation of {length} tokens is longer than the model's {limit} positions; "
+            "lower max_turns or use context='turn'"
+        )

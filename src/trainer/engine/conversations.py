@@ -1,35 +1,34 @@
 """Conversations that are sampled together, with a key-value cache that is kept across their turns.
 
-Each row has its own length (`trainer.engine.cache`): no token is padded or encoded twice, equal
-openings are encoded once, and the place of a finished row is used by another.
+Each row has its own length: no token is padded or encoded twice, equal openings are encoded once,
+and the place of a finished row is used by another.
 """
 
 from __future__ import annotations
 
-from itertools import chain
-from typing import TYPE_CHECKING, Any
+from itertools import chain, groupby
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
+from transformers.cache_utils import Cache
 
-from trainer.engine import UNBEGUN, Begun, Reply
-from trainer.engine.cache import RaggedCache
-from trainer.engine.prefixes import LEAST, levels
-from trainer.engine.sampling import FORM, Decoding
-from trainer.engine.writer import Feed, Trie, Writer, draw, trie
+from trainer.engine import FORM, Decoding, Prompt, Reply, check_length
 from trainer.model.logprobs import NEVER
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from torch import Tensor
 
-    from trainer.engine.prefixes import Part
     from trainer.model.policy import Policy
     from trainer.model.vision import Picture
 
-_CHUNK = {"cpu": 1024}  # most tokens of a forward pass; small chunks pad less and fit the CPU cache
+LEAST = 32
+"""Fewest tokens in common that are worth a forward pass of their own."""
+_CPU_CHUNK = 1024  # most tokens of a forward pass; small chunks pad less and fit the CPU cache
 _WIDE = 65536
+Trie: TypeAlias = "dict[int, Trie]"
 
 
 class Conversations:
@@ -41,152 +40,95 @@ class Conversations:
         self.limit = int(getattr(config, "max_position_embeddings", 0)) or _WIDE
         self._additive = getattr(config, "_attn_implementation", "sdpa") == "eager"
         self._cache = RaggedCache(rows)
-        self._next = [0] * rows  # position of the next token; an image has fewer than tokens
-        self._rows = list(range(rows))  # conversation in each place of the cache
-        self._pending: list[list[int]] = [[] for _ in range(rows)]  # sampled, not yet encoded
+        self._rows = [_Row(number) for number in range(rows)]  # by their places in the cache
         self._front = rows  # the first places, which are encoded together
 
     def room(self, row: int) -> int:
         """Number of tokens that still fit into the model's positions after the conversation."""
-        place = self._rows.index(row)
-        return self.limit - self._cache.lengths[place] - len(self._pending[place])
+        place = next(place for place, one in enumerate(self._rows) if one.number == row)
+        return self.limit - self._cache.lengths[place] - len(self._rows[place].ids)
 
     @torch.inference_mode()
     def reply(
         self,
         rows: Sequence[int],
-        new_ids: Sequence[Sequence[int]],
+        prompts: Sequence[Prompt],
         seeds: Sequence[int | Sequence[int]],
-        admissible: Sequence[Sequence[str]] | None = None,
-        images: Sequence[Sequence[Picture]] = (),
-        *,
-        begun: Sequence[Begun] = (),
     ) -> list[Reply]:
-        """Append `new_ids` to the conversations of `rows` and sample one reply for each.
+        """Append prompts to the conversations of `rows` and sample one reply for each.
 
-        All other rows are dropped for good. `seeds` has the seed of each reply, `admissible` the
-        actions of each row for constrained decoding, `images` the images in its new tokens, `begun`
-        how its reply begins.
+        All other rows are dropped for good. `seeds` has the seed of each reply.
 
         Raises:
-            ValueError: Lengths differ, a row was dropped or has no new token, a conversation is
-                longer than the model's positions, constrained decoding has no actions, or a reply
-                begins with too many tokens, as no admissible action does, or forbids all.
+            ValueError: A conversation is longer than the model's positions.
             FloatingPointError: The model's logits are NaN or infinite.
         """
-        self._check(rows, new_ids, admissible)
-        self._check_begun(begun)
-        tries = [
-            None if admissible is None else self._trie(admissible[i]) for i in range(len(rows))
-        ]
-        places = self._retain(rows)
-        at: dict[int, Writer] = {}
-        for i, place in enumerate(places):
-            feed = [*self._pending[place], *new_ids[i]]
-            pictures = tuple(images[i]) if images else ()
-            first = begun[i] if begun else UNBEGUN
-            at[place] = Writer(feed, np.random.default_rng(seeds[i]), tries[i], pictures, first)
-            at[place].reply.version = self.version
-        writers = [at[place] for place in range(len(places))]
-        asked = [at[place] for place in places]
-        self._front = len(writers)
+        self._drop_others(rows)
+        by_number = {row.number: row for row in self._rows}
+        asked = [by_number[number] for number in rows]
+        for row, prompt, seed in zip(asked, prompts, seeds, strict=True):
+            constrained = self.decoding.decode == "admissible"
+            row.start(prompt, seed, self._make_trie(prompt) if constrained else None)
+            row.reply.version = self.version
+        self._front = len(self._rows)
         with self.policy.computing():
-            while active := [place for place, writer in enumerate(writers) if not writer.done]:
+            while active := [place for place, row in enumerate(self._rows) if not row.done]:
                 if 2 * len(active) <= self._front:
-                    active = self._to_front(active, writers)
-                logits = self._encode(active, [writers[place].taken() for place in active])
-                self._draw(logits, [writers[place] for place in active])
-        for place, writer in enumerate(writers):
-            self._pending[place] = writer.feed
-            writer.reply.text = self.policy.chat.text(writer.reply.ids)
-        return [writer.reply for writer in asked]
+                    active = self._move_to_front(active)
+                logits = self._encode(active, [self._rows[place].take_feed() for place in active])
+                self._draw(logits, [self._rows[place] for place in active])
+        for row in asked:
+            row.reply.text = self.policy.chat.text(row.reply.ids)
+        return [row.reply for row in asked]
 
-    def _check(
-        self,
-        rows: Sequence[int],
-        new_ids: Sequence[Sequence[int]],
-        admissible: Sequence[Sequence[str]] | None,
-    ) -> None:
-        if len(rows) != len(new_ids) or (admissible is not None and len(admissible) != len(rows)):
-            raise ValueError(f"{len(rows)} rows need one token list each, got {len(new_ids)}")
-        if gone := set(rows) - set(self._rows):
-            raise ValueError(f"rows {sorted(gone)} were dropped; start a new session for them")
-        if len(set(rows)) != len(rows):
-            raise ValueError(f"each row may occur once, got {list(rows)}")
-        if empty := [row for row, ids in zip(rows, new_ids, strict=True) if not ids]:
-            raise ValueError(f"rows {empty} got no new token; give each at least one")
-        if (self.decoding.decode == "admissible") != (admissible is not None):
-            raise ValueError(
-                'admissible actions are needed with decode="admissible" and only there, got '
-                f"{'some' if admissible is not None else 'none'} with "
-                f"decode={self.decoding.decode!r}"
-            )
+    def _make_trie(self, prompt: Prompt) -> Trie:
+        """Replies with the admissible actions as a trie of their tokens."""
+        root: Trie = {}
+        for action in prompt.admissible:
+            node = root
+            for token in self.policy.chat.reply(FORM.format(thought="", action=action)):
+                node = node.setdefault(token, {})
+        return root
 
-    def _check_begun(self, begun: Sequence[Begun]) -> None:
-        most = self.decoding.max_reply_tokens
-        for one in begun:
-            if self.decoding.decode == "free" and len(one.ids) >= most:
-                raise ValueError(
-                    f"a reply begins with {len(one.ids)} tokens, but has {most} at most; give less "
-                    "or raise sampling.max_reply_tokens"
-                )
+    def _drop_others(self, numbers: Sequence[int]) -> None:
+        """Drop all other rows, and move the last of those kept to their places."""
+        wanted = set(numbers)
+        stays = [row.number in wanted for row in self._rows]
+        movers = (place for place in range(len(numbers), len(stays)) if stays[place])
+        order = [place if stays[place] else next(movers) for place in range(len(numbers))]
+        self._cache.keep(order)
+        self._rows = [self._rows[place] for place in order]
 
-    def _trie(self, actions: Sequence[str]) -> Trie:
-        if not actions:
-            raise ValueError(
-                'decode="admissible" needs actions, the environment lists none; use decode="free"'
-            )
-        replies = (FORM.format(thought="", action=action) for action in actions)
-        return trie(map(self.policy.chat.reply, replies))
-
-    def _retain(self, rows: Sequence[int]) -> list[int]:
-        """Drop all other rows and move the last kept ones to their places; the places of `rows`."""
-        kept = set(rows)
-        order = [place for place, row in enumerate(self._rows) if row in kept]
-        head = list(range(len(rows)))
-        movers = iter(place for place in order if place >= len(rows))
-        order = [place if self._rows[place] in kept else next(movers) for place in head]
-        if len(rows) < len(self._rows):
-            self._cache.keep(order)
-            self._rows = [self._rows[place] for place in order]
-            self._next = [self._next[place] for place in order]
-            self._pending = [self._pending[place] for place in order]
-        place_of = {row: place for place, row in enumerate(self._rows)}
-        return [place_of[row] for row in rows]
-
-    def _to_front(self, active: list[int], writers: list[Writer]) -> list[int]:
+    def _move_to_front(self, active: list[int]) -> list[int]:
         """Exchange places so that the active ones are the first, in order; their new places."""
-        for place, row in enumerate(active):
-            if place != row:
-                self._cache.swap(place, row)
-                for held in (self._rows, self._next, self._pending, writers):
-                    _swap(held, place, row)
+        for target, place in enumerate(active):
+            if target != place:
+                self._cache.swap(target, place)
+                rows = self._rows
+                rows[target], rows[place] = rows[place], rows[target]
         self._front = len(active)
         return list(range(self._front))
 
     def _encode(self, places: list[int], feeds: list[Feed]) -> Tensor:
         """Encode `feeds` [A]; logits after the last token of each: [A, V]."""
-        counts = [len(feed.ids) for feed in feeds]
-        for place, count in zip(places, counts, strict=True):
-            length = self._cache.lengths[place] + count
-            if length > self.limit:
-                raise ValueError(
-                    f"a conversation of {length} tokens is longer than the model's {self.limit} "
-                    "positions; lower max_turns or use context='turn'"
-                )
-        begins = [self._cache.lengths[place] == 0 for place in places]
-        if not any(begins):
+        for place, feed in zip(places, feeds, strict=True):
+            check_length(self._cache.lengths[place] + len(feed.ids), self.limit)
+        going = [i for i, place in enumerate(places) if self._cache.lengths[place]]
+        if len(going) == len(places):
             return self._encode_each(places, feeds)
         self._cache.reserve(max(len(feed.ids) for feed in feeds))  # not level by level
         ends: dict[int, Tensor] = {}
-        if going := [i for i, begin in enumerate(begins) if not begin]:
-            found = self._encode_each([places[i] for i in going], [feeds[i] for i in going])
-            ends.update(zip(going, found, strict=True))
+        if going:
+            logits = self._encode_each([places[i] for i in going], [feeds[i] for i in going])
+            ends.update(zip(going, logits, strict=True))
         for images in {feed.images for feed in feeds}:
-            rows = [i for i, begin in enumerate(begins) if begin and feeds[i].images == images]
-            least = _WIDE if images else LEAST  # with images only equal ones share
-            openings = {i: feeds[i].ids for i in rows}
-            for parts in levels(openings, least=least):
+            openings = {
+                i: feed.ids
+                for i, feed in enumerate(feeds)
+                if i not in going and feed.images == images
+            }
+            # with images only equal ones share
+            for parts in plan_levels(openings, least=_WIDE if images else LEAST):
                 self._encode_parts(parts, places, feeds, ends)
         return torch.stack([ends[i] for i in range(len(places))])
 
@@ -197,41 +139,41 @@ class Conversations:
         for row, source, start, end in parts:
             if source is not None and source != row:
                 self._cache.copy(places[source], places[row], start)
-                self._next[places[row]] = self._next[places[source]]
+                self._rows[places[row]].position = self._rows[places[source]].position
                 if end == start:
                     ends[row] = ends[source]
         written = [part for part in parts if part.end > part.start]
         if written:
-            some = [
-                Feed(feeds[row].ids[start:end], feeds[row].images) for row, _, start, end in written
-            ]
-            logits = self._encode_each([places[part.row] for part in written], some)
-            ends.update(zip([part.row for part in written], logits, strict=True))
+            rows = [part.row for part in written]
+            some = [Feed(feeds[row].ids[start:end], feeds[row].images)
+                    for row, _, start, end in written]  # fmt: skip
+            logits = self._encode_each([places[row] for row in rows], some)
+            ends.update(zip(rows, logits, strict=True))
 
     def _encode_each(self, places: list[int], feeds: list[Feed]) -> Tensor:
         counts = [len(feed.ids) for feed in feeds]
         if max(counts) == 1 and 2 * len(places) > self._front:
             fed = dict(zip(places, feeds, strict=True))
             # Encoding idle rows, too, costs less than copying the others.
-            idle = Feed((0,), ())
-            first = list(range(self._front))
-            logits = self._forward(first, [fed.get(i, idle) for i in first])
+            first = range(self._front)
+            logits = self._forward(first, [fed.get(place, Feed((0,), ())) for place in first])
             logits = logits if len(places) == self._front else logits[places]
         else:
-            parts = self._chunks(counts)
+            parts = self._divide(counts)
             logits = torch.cat(
                 [self._forward([places[i] for i in p], [feeds[i] for i in p]) for p in parts]
             )
             if len(parts) > 1:
                 logits = logits[torch.tensor([*chain(*parts)]).argsort()]
-        self._cache.advance(places, counts)
         for place, feed in zip(places, feeds, strict=True):
-            self._next[place] += self._spread(feed)
+            self._cache.lengths[place] += len(feed.ids)
+            if self.policy.vision:
+                self._rows[place].position += int(self._compute_offsets(feed).max()) + 1
         return logits
 
-    def _chunks(self, counts: list[int]) -> list[list[int]]:
+    def _divide(self, counts: list[int]) -> list[list[int]]:
         """Indices of the rows of each forward pass: of similar length, within the token budget."""
-        budget = _CHUNK.get(self.policy.device.type, _WIDE)
+        budget = _CPU_CHUNK if self.policy.device.type == "cpu" else _WIDE
         parts: list[list[int]] = [[]]
         for i in sorted(range(len(counts)), key=counts.__getitem__):
             if parts[-1] and (len(parts[-1]) + 1) * counts[i] > budget:
@@ -239,7 +181,7 @@ class Conversations:
             parts[-1].append(i)
         return [sorted(part) for part in parts]
 
-    def _forward(self, places: list[int], feeds: list[Feed]) -> Tensor:
+    def _forward(self, places: Sequence[int], feeds: list[Feed]) -> Tensor:
         """Encode one chunk: [A] -> [A, V]."""
         policy = self.policy
         counts = [len(feed.ids) for feed in feeds]
@@ -248,47 +190,288 @@ class Conversations:
         if self._additive:
             mask = torch.zeros_like(mask, dtype=torch.float32).masked_fill_(~mask, NEVER)
         ids = torch.tensor([[*feed.ids, *[0] * (longest - len(feed.ids))] for feed in feeds])
-        keep = torch.arange(longest) == torch.tensor(counts)[:, None] - 1
-        pictures = [image for feed in feeds for image in feed.images]
-        seen = policy.seen(ids.to(policy.device), pictures)
+        ends = torch.arange(longest) == torch.tensor(counts)[:, None] - 1
+        ids = ids.to(policy.device)
+        inputs = policy.encode_images(ids, [image for feed in feeds for image in feed.images])
         if policy.vision:
-            seen["position_ids"] = self._positions(places, feeds, longest).to(policy.device)
+            positions = torch.zeros(3, *columns.shape, dtype=torch.long)
+            for i, (place, feed) in enumerate(zip(places, feeds, strict=True)):
+                start = self._rows[place].position
+                positions[:, i, : len(feed.ids)] = self._compute_offsets(feed) + start
+            inputs["position_ids"] = positions.to(policy.device)
         return policy.logits(
-            ids.to(policy.device),
-            keep.to(policy.device),
-            **({"position_ids": columns} | seen),
+            ids,
+            ends.to(policy.device),
+            **({"position_ids": columns} | inputs),
             attention_mask=mask,
             cache=self._cache,
             use_cache=True,
         )
 
-    def _positions(self, places: list[int], feeds: list[Feed], longest: int) -> Tensor:
-        """Positions of feeds for a vision-language model: -> [3, A, T]."""
-        positions = torch.zeros(3, len(feeds), longest, dtype=torch.long)
-        for row, (place, feed) in enumerate(zip(places, feeds, strict=True)):
-            positions[:, row, : len(feed.ids)] = self._placed(feed) + self._next[place]
-        return positions
-
-    def _placed(self, feed: Feed) -> Tensor:
-        """Positions of a feed, counted from 0: -> [3, T]."""
-        vision = self.policy.vision
-        if vision is not None and feed.images:
-            return vision.places(feed.ids, feed.images)
+    def _compute_offsets(self, feed: Feed) -> Tensor:
+        """Positions of a feed for a vision-language model, counted from 0: -> [3, T]."""
+        if self.policy.vision and feed.images:
+            return self.policy.vision.compute_positions(feed.ids, feed.images)
         return torch.arange(len(feed.ids)).expand(3, -1)
 
-    def _spread(self, feed: Feed) -> int:
-        """Number of positions of a feed."""
-        return int(self._placed(feed).max()) + 1 if feed.images else len(feed.ids)
-
-    def _draw(self, logits: Tensor, writers: list[Writer]) -> None:
-        """Draw the next token of each writer from its logits [A, V]."""
-        drawn = draw(logits, writers, self.decoding.temperature, model=self.policy.name)
+    def _draw(self, logits: Tensor, rows: list[_Row]) -> None:
+        """Draw the next token of each row from its logits [A, V]."""
+        temperature = self.decoding.temperature
+        scores = mask_logits(logits / temperature if temperature not in {0, 1} else logits, rows)
+        logprobs = scores.log_softmax(-1)
+        p = logprobs.exp()
+        entropies = -torch.linalg.vecdot(p, logprobs)
+        if not torch.isfinite(entropies).all():
+            raise FloatingPointError(
+                f"the logits of {self.policy.name!r} are NaN or infinite; resume from an earlier "
+                "checkpoint"
+            )
+        if temperature == 0:
+            tokens = scores.argmax(-1, keepdim=True)
+        else:
+            u = torch.tensor([[row.rng.random()] for row in rows], device=p.device)
+            total = p.cumsum(-1)
+            tokens = torch.searchsorted(total, u.clamp(max=1 - 1e-6) * total[:, -1:], right=True)
+        chosen = logprobs.gather(-1, tokens)[:, 0]
         ends, most = self.policy.chat.ends, self.decoding.max_reply_tokens
-        for writer, token, logprob, entropy in zip(writers, *drawn, strict=True):
-            writer.write(token, logprob, entropy)
-            if writer.node is None:
-                writer.done = token in ends or len(writer.reply.ids) >= most
+        columns = tokens[:, 0].tolist(), chosen.tolist(), entropies.tolist()
+        for row, token, logprob, entropy in zip(rows, *columns, strict=True):
+            row.write(token, logprob, entropy)
+            if row.node is None:
+                row.done = token in ends or len(row.reply.ids) >= most
 
 
-def _swap(held: list[Any], one: int, other: int) -> None:
-    held[one], held[other] = held[other], held[one]
+class Feed(NamedTuple):
+    """Tokens to encode next, and their images."""
+
+    ids: tuple[int, ...]
+    images: tuple[Picture, ...]
+
+
+class _Row:
+    """One conversation: its tokens that are not encoded yet, and the reply being sampled.
+
+    With constrained decoding the replies with its actions are a trie of tokens, and the reply is a
+    path through it.
+
+    Attributes:
+        number: Of the conversation.
+        position: Of the next token for a vision-language model; an image has fewer than tokens.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.number, self.position = number, 0
+        self.ids: list[int] = []
+        self.images: tuple[Picture, ...] = ()
+        self.reply = Reply()
+        self.rng = np.random.default_rng()
+        self.node: Trie | None = None
+        self.without: tuple[int, ...] = ()  # tokens that the next one cannot be
+        self.done = False
+
+    def start(self, prompt: Prompt, seed: int | Sequence[int], trie: Trie | None) -> None:
+        """Begin a reply to a prompt."""
+        self.ids += [*prompt.ids, *prompt.begun.ids]
+        self.images += tuple(prompt.images)
+        self.reply = Reply(allowed=None if trie is None else [])
+        self.rng = np.random.default_rng(seed)
+        self.node = trie
+        self.without = ()
+        for token in prompt.begun.ids:
+            self._append(token, 0.0, 0.0, [token])
+        self.without = prompt.begun.without
+        self.done = False
+        self._append_forced()
+
+    @property
+    def allowed(self) -> list[int]:
+        """The tokens that the next one can be with constrained decoding."""
+        return [token for token in self.node or () if token not in self.without]
+
+    def take_feed(self) -> Feed:
+        """The tokens and images to encode now."""
+        feed = Feed(tuple(self.ids), self.images)
+        self.ids, self.images = [], ()
+        return feed
+
+    def write(self, token: int, logprob: float, entropy: float) -> None:
+        """Append a drawn token."""
+        self.ids.append(token)
+        self._append(token, logprob, entropy, self.allowed)
+        self._append_forced()
+
+    def _append(self, token: int, logprob: float, entropy: float, allowed: list[int]) -> None:
+        self.reply.ids.append(token)
+        self.reply.logprobs.append(logprob)
+        self.reply.entropies.append(entropy)
+        self.without = ()
+        if self.node is not None and self.reply.allowed is not None:
+            self.reply.allowed.append(allowed)
+            self.node = self.node[token]
+
+    def _append_forced(self) -> None:
+        """Append tokens while only one is allowed; they are encoded together."""
+        while self.node and len(allowed := self.allowed) == 1:
+            self.ids.append(allowed[0])
+            self._append(allowed[0], 0.0, 0.0, allowed)
+        self.done = self.node is not None and not self.node
+
+
+def mask_logits(logits: Tensor, rows: Sequence[_Row]) -> Tensor:
+    """Logits [A, V] with the tokens masked that a row cannot have next."""
+    if any(row.node is not None for row in rows):
+        pairs = [(i, token) for i, row in enumerate(rows) for token in row.allowed]
+        places = tuple(torch.tensor(pairs, device=logits.device).T)
+        return torch.full_like(logits, NEVER).index_put(places, logits[places])
+    if pairs := [(i, token) for i, row in enumerate(rows) for token in row.without]:
+        places = tuple(torch.tensor(pairs, device=logits.device).T)
+        return logits.index_put(places, logits.new_tensor(NEVER))
+    return logits
+
+
+class Part(NamedTuple):
+    """Tokens `start` to `end` of one opening; those before are copied from `source`, if any."""
+
+    row: int
+    source: int | None
+    start: int
+    end: int
+
+
+def plan_levels(
+    openings: Mapping[int, Sequence[int]], *, least: int = LEAST
+) -> Iterator[list[Part]]:
+    """The parts of openings to encode at the same time, one level after another.
+
+    What openings have in common at their beginning is encoded once and copied. A part continues
+    what its source has encoded in the levels before. The last part of an opening ends where the
+    opening does; it is empty if the source has encoded all of it.
+
+    Args:
+        openings: Tokens of each row's opening, at least one.
+        least: Fewest tokens in common that are encoded once.
+    """
+    order = sorted(openings, key=lambda row: tuple(openings[row]))
+    groups: list[tuple[list[int], int | None, int]] = [(order, None, 0)] if order else []
+    while groups:
+        parts: list[Part] = []
+        later: list[tuple[list[int], int | None, int]] = []
+        while groups:
+            rows, source, start = groups.pop()
+            leader, first, last = rows[0], openings[rows[0]], openings[rows[-1]]
+            pairs = enumerate(zip(first[start:], last[start:], strict=False), start)
+            end = next((i for i, (a, b) in pairs if a != b), min(len(first), len(last)))
+            split = [
+                list(some)
+                for _, some in groupby(rows, key=lambda row: openings[row][end : end + 1])
+            ]
+            if len(rows) > 1 and end < len(last) and end - start < least:
+                groups += [(some, source, start) for some in split]
+                continue
+            parts.append(Part(leader, source, start, end))
+            for some in split:
+                if len(openings[some[0]]) == end:  # they are encoded
+                    later += [([row], leader, end) for row in some if row != leader]
+                else:
+                    later.append((some, leader, end))
+        yield parts
+        groups = later
+
+
+class RaggedCache(Cache):
+    """Keys and values of every layer, each [rows, heads, capacity, width of a head].
+
+    Token i of a row is in column i, so no padding is kept: what a chunk of unequal lengths writes
+    past the end of a row is overwritten by the next tokens of that row. Buffers grow by half.
+
+    Attributes:
+        lengths: Encoded tokens of each row.
+    """
+
+    def __init__(self, rows: int) -> None:
+        super().__init__(layers=[])
+        self.lengths = [0] * rows
+        self._buffers: list[list[Tensor]] = []  # keys and values of each layer
+        self._capacity = 0
+        self._width = 0
+        self._rows: Tensor | None = None
+        self._into = torch.zeros(2, 0, dtype=torch.long)  # row and column of each token written
+
+    def aim(
+        self, rows: Sequence[int], counts: Sequence[int], device: torch.device
+    ) -> tuple[Tensor, Tensor]:
+        """Set which rows write how many tokens next: -> columns [A, T] and mask [A, 1, T, S].
+
+        T is the largest count. A token attends to the columns up to its own.
+        """
+        longest = max(counts)
+        self.reserve(max(self.lengths) + longest)
+        row = torch.tensor(rows)
+        starts = torch.tensor([self.lengths[r] for r in rows])
+        columns = starts[:, None] + torch.arange(longest)
+        self._width = int((starts + torch.tensor(counts)).max())
+        self._into = torch.stack([row[:, None].expand_as(columns), columns]).flatten(1).to(device)
+        self._rows = None if list(rows) == list(range(len(rows))) else row.to(device)
+        mask = torch.arange(self._width) <= columns[:, None, :, None]
+        return columns.to(device), mask.to(device)
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Keep only `rows`, in this order; a row may only move towards the front."""
+        for place, row in enumerate(rows):
+            if place != row:
+                self.copy(row, place, self.lengths[row])
+        del self.lengths[len(rows) :]
+
+    def copy(self, source: int, target: int, length: int) -> None:
+        """Copy the first `length` tokens of one row to another."""
+        self.lengths[target] = length
+        for buffer in chain(*self._buffers):
+            buffer[target, :, :length] = buffer[source, :, :length]
+
+    def swap(self, one: int, other: int) -> None:
+        """Exchange two rows."""
+        length = max(self.lengths[one], self.lengths[other])
+        for buffer in chain(*self._buffers):
+            first, second = buffer[one, :, :length], buffer[other, :, :length]
+            copy = first.clone()
+            first.copy_(second)
+            second.copy_(copy)
+        self.lengths[one], self.lengths[other] = self.lengths[other], self.lengths[one]
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Write [A, H, T, D] to the places set by `aim`: -> all columns attended to, [A, H, S, D].
+
+        Keys are stored in the dtype of the values, which mixed precision multiplies them in anyway.
+        """
+        states = key_states.to(value_states.dtype), value_states
+        if layer_idx == len(self._buffers):
+            shape = [len(self.lengths), key_states.shape[1], self._capacity, key_states.shape[3]]
+            self._buffers.append([new.new_zeros(shape) for new in states])
+        row, column = self._into
+        for buffer, new in zip(self._buffers[layer_idx], states, strict=True):
+            buffer[row, :, column] = new.transpose(1, 2).flatten(0, 1)
+        keys, values = (
+            buffer[: len(key_states), :, : self._width]
+            if self._rows is None
+            else buffer[:, :, : self._width].index_select(0, self._rows)
+            for buffer in self._buffers[layer_idx]
+        )
+        return keys, values
+
+    def reserve(self, columns: int) -> None:
+        """Make room for so many tokens in each row; less at a time is slower."""
+        if columns <= self._capacity:
+            return
+        self._capacity = max(columns, self._capacity * 3 // 2)
+        for layer in self._buffers:
+            for i, old in enumerate(layer):
+                heads, width, size = old.shape[1:]
+                layer[i] = old.new_empty(len(self.lengths), heads, self._capacity, size)
+                layer[i][:, :, :width] = old[: len(self.lengths)]
+                layer[i][:, :, width:] = 0
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:  # noqa: ARG002
+        """Columns that rows attend to."""
+        return self._width

@@ -7,19 +7,21 @@ the sampling.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import asyncio
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from trainer.engine import UNBEGUN, Begun, Reply
+from agent_envs.vector import call_in_thread
 from trainer.engine.conversations import Conversations
-from trainer.engine.gather import Gather
 from trainer.scale import parallel
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Sequence
 
-    from trainer.engine.sampling import Decoding
+    from trainer.engine import Decoding, Prompt, Reply
     from trainer.model.policy import Policy
-    from trainer.model.vision import Picture
+
+_Request = TypeVar("_Request")
+_Answer = TypeVar("_Answer")
 
 
 class OwnEngine:
@@ -35,10 +37,8 @@ class OwnEngine:
         plain = ["sliding_attention" if windowed else "full_attention"]
         kinds = set(getattr(config, "layer_types", None) or plain)
         if kinds != {"full_attention"}:
-            raise ValueError(
-                f"sampling needs full-attention layers, but {policy.name!r} has "
-                f"{', '.join(sorted(kinds))}; use another model"
-            )
+            found = ", ".join(sorted(kinds))
+            raise ValueError(f"{policy.name!r} has {found}; use a model of full_attention layers")
         self.policy = policy if parallel.size() == 1 else policy.replica()
         self.version = version
 
@@ -62,15 +62,6 @@ class OwnEngine:
         """Nothing is held."""
 
 
-class _Asked(NamedTuple):
-    """What one conversation gives for its next reply."""
-
-    new_ids: Sequence[int]
-    images: Sequence[Picture]
-    admissible: Sequence[str] | None
-    begun: Begun
-
-
 class LockStep:
     """Conversations of which each turn is one batch."""
 
@@ -80,43 +71,94 @@ class LockStep:
         self.engine, self.seeds, self.decoding, self.fresh = engine, seeds, decoding, fresh
         self._batch = engine.batch(len(seeds), decoding)
         self._turns = [0] * len(seeds)
-        self._gather: Gather[_Asked, Reply] = Gather(range(len(seeds)), self._answer)
+        self._gather: Gather[Prompt, Reply] = Gather(range(len(seeds)), self._sample)
 
     def room(self, row: int) -> int:
         """Tokens that still fit into the model's positions after conversation `row`."""
         return self._batch.limit if self.fresh else self._batch.room(row)
 
-    async def reply(
-        self,
-        row: int,
-        new_ids: Sequence[int],
-        *,
-        images: Sequence[Picture] = (),
-        admissible: Sequence[str] | None = None,
-        begun: Begun = UNBEGUN,
-    ) -> Reply:
+    async def reply(self, row: int, prompt: Prompt) -> Reply:
         """The next reply of conversation `row`; see `trainer.engine.Session.reply`."""
-        return await self._gather.ask(row, _Asked(new_ids, images, admissible, begun))
+        return await self._gather.ask(row, prompt)
 
     def leave(self, row: int) -> None:
         """End conversation `row`; the cache is freed after the last one."""
         self._gather.leave(row)
-        if self._gather.over:
+        if not self._gather.members:
             self._batch = self.engine.batch(0, self.decoding)
 
-    def _answer(self, asked: dict[int, _Asked]) -> dict[int, Reply]:
-        rows = list(asked)
+    def _sample(self, prompts: dict[int, Prompt]) -> dict[int, Reply]:
+        """Sample the next reply of each conversation."""
+        rows = list(prompts)
+        seeds = [[self.seeds[row], self._turns[row]] for row in rows]
         if self.fresh:
             self._batch = self.engine.batch(len(rows), self.decoding)
-        listed = [one.admissible for one in asked.values()]
-        replies = self._batch.reply(
-            range(len(rows)) if self.fresh else rows,
-            [one.new_ids for one in asked.values()],
-            [[self.seeds[row], self._turns[row]] for row in rows],
-            [one or () for one in listed] if any(one is not None for one in listed) else None,
-            [one.images for one in asked.values()],
-            begun=[one.begun for one in asked.values()],
-        )
+        places = range(len(rows)) if self.fresh else rows
+        replies = self._batch.reply(places, list(prompts.values()), seeds)
         for row in rows:
             self._turns[row] += 1
         return dict(zip(rows, replies, strict=True))
+
+
+class Gather(Generic[_Request, _Answer]):
+    """Answers one request of each member in one call, when every member has asked or left.
+
+    All methods are called from one event loop.
+
+    Args:
+        members: Who will ask.
+        answer: Requests by member, in increasing order -> an answer for each. It blocks the loop,
+            in which nothing else is due.
+    """
+
+    def __init__(
+        self,
+        members: Iterable[int],
+        answer: Callable[[dict[int, _Request]], dict[int, _Answer]],
+    ) -> None:
+        self.members = set(members)
+        self._answer = answer
+        self._waiting: dict[int, tuple[_Request, asyncio.Future[_Answer]]] = {}
+
+    async def ask(self, member: int, request: _Request) -> _Answer:
+        """The answer to a request, with those of all other members.
+
+        Raises:
+            ValueError: The member has left, or waits for an answer already.
+        """
+        if member not in self.members or member in self._waiting:
+            raise ValueError(f"conversation {member} was left or waits for a reply already")
+        answered: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
+        self._waiting[member] = request, answered
+        self._answer_if_complete()
+        return await answered
+
+    def leave(self, member: int) -> None:
+        """Stop waiting for a member; leaving twice is allowed."""
+        self.members.discard(member)
+        self._answer_if_complete()
+
+    def _answer_if_complete(self) -> None:
+        if not self.members or self._waiting.keys() != self.members:
+            return
+        waiting, self._waiting = dict(sorted(self._waiting.items())), {}
+        open_ones = {m: future for m, (_, future) in waiting.items() if not future.cancelled()}
+        try:
+            answers = self._answer({member: request for member, (request, _) in waiting.items()})
+        except Exception as error:  # noqa: BLE001 - raised by everyone who asked
+            for future in open_ones.values():
+                future.set_exception(error)
+        else:
+            for member, future in open_ones.items():
+                future.set_result(answers[member])
+
+
+def run(coroutine: Coroutine[Any, Any, _Answer]) -> _Answer:
+    """The result of a coroutine, also where a loop is running already, as in a notebook."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        pass
+    else:
+        return call_in_thread(lambda: asyncio.run(coroutine)).result()
+    return asyncio.run(coroutine)  # outside of the handler: its errors have no other cause

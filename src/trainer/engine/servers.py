@@ -7,230 +7,203 @@ import json
 import os
 import shutil
 import time
-from contextlib import ExitStack, suppress
-from itertools import count, cycle
+from contextlib import ExitStack
+from itertools import count
 from secrets import token_hex
+from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from agent_envs import web
-from agent_envs.web import choose_delay
+from agent_envs.assets import require
 from trainer.engine import EngineError
-from trainer.engine.gather import run
-from trainer.engine.request import WORKER, Answer, Request, parameters
+from trainer.engine.worker import WORKER
 from trainer.scale import parallel
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator
+    from collections.abc import Coroutine
     from pathlib import Path
 
-    from trainer.engine.options import EngineOptions
+    from trainer.engine import EngineOptions
     from trainer.model.policy import Policy
 
-Result = TypeVar("Result")
-_LARGEST = 1 << 26  # bytes of an answer
+_Result = TypeVar("_Result")
+SECONDS = 600.0
+"""Time limit of a request."""
 RESTART = 1.0
 """Seconds in which no server can be restarted."""
-_OK, _TOO_MANY, _STARTING = 200, 429, (502, 503, 504)
+_NOT_NOW = (429, 502, 503, 504)  # starting or overloaded
+_OK = 200
 
 
 class Servers:
     """Servers of one model started by `vllm serve`; each conversation stays with one of them.
 
-    A request that got no answer is sent again, to the next server, for as long as
-    `engine.patience`. A server that was restarted gets the weights again first.
+    Requests are made in an event loop of their own. One that got no answer is sent again, to the
+    next server, for as long as `engine.patience`. A server with other weights, such as one that was
+    restarted, gets the newest first.
 
     Attributes:
-        sent: Folder of the weights that the servers were given; its name is their label.
+        sent: Folder of the weights that the servers are to have; its name is their label.
+        limit: Most tokens of prompt and reply.
     """
 
+    sent: Path
+
     def __init__(self, options: EngineOptions, folder: Path) -> None:
-        self._options, self._folder = options, folder.resolve()  # servers run elsewhere
+        self._httpx = require("httpx2", "judge")
+        self._patience, self._folder = options.patience, folder.resolve()  # servers run elsewhere
         self._urls = [url.rstrip("/").removesuffix("/v1") for url in options.urls]
-        self.sent: Path | None = None
-        self._doubted: set[str] = set()  # servers that may have other weights
-        self._seen: dict[str, float] = {}  # when they had the newest weights
-        self._locks: dict[str, asyncio.Lock] = {}
-        cards = [self._do(self._card(url)) for url in self._urls]
+        self._checked: dict[str, float] = {}  # when a server had the newest weights
+        self._loop = asyncio.new_event_loop()
+        self._thread = Thread(target=self._drive, name="vllm servers", daemon=True)
+        self._thread.start()
+        unlimited = self._httpx.Limits(max_connections=None, max_keepalive_connections=None)
+        here = {f"all://{name}": None for name in ("localhost", "127.0.0.1")}  # without a proxy
+        self._client = self._httpx.AsyncClient(limits=unlimited, mounts=here)
+        with ExitStack() as failing:
+            failing.callback(self.close)
+            self._run(self._find_model())
+            failing.pop_all()
+
+    def _drive(self) -> None:
+        """Run the event loop until `close`."""
+        self._loop.run_forever()
+        self._loop.close()
+
+    async def _find_model(self) -> None:
+        """Ask the servers for their model."""
+        self._locks = {url: asyncio.Lock() for url in self._urls}
         try:
+            cards = [await self._request("GET", url, "/v1/models") for url in self._urls]
             models = {(c["data"][0]["id"], int(c["data"][0]["max_model_len"])) for c in cards}
-        except (KeyError, IndexError, TypeError, ValueError) as error:
-            raise EngineError(f"{self._urls[0]} is no server of vLLM: {cards[0]}") from error
+        except (_NoAnswer, KeyError, IndexError, TypeError, ValueError) as error:
+            raise EngineError(
+                f"no server of vLLM ({error!r}); start it with VLLM_SERVER_DEV_MODE=1 vllm serve "
+                f"MODEL --logprobs-mode processed_logprobs --worker-extension-cls {WORKER}"
+            ) from error
         if len(models) > 1:
             raise EngineError(f"engine.urls must serve one model, got {sorted(models)}")
         ((self._model, self.limit),) = models
 
-    def prepare(self) -> None:
-        """Give the weights again to servers that were restarted; those that are away come later."""
+    def _run(self, call: Coroutine[Any, Any, _Result]) -> _Result:
+        return asyncio.run_coroutine_threadsafe(call, self._loop).result()
 
-        async def checked() -> None:
-            await asyncio.gather(*map(self._check, self._urls), return_exceptions=True)
+    async def answer(
+        self, conversation: int, ids: list[int], options: dict[str, Any]
+    ) -> tuple[list[int], list[float]]:
+        """Tokens and log-probabilities of the reply to a prompt.
 
-        self._renew()
-        run(checked())
-        self._locks = {url: asyncio.Lock() for url in self._urls}  # of the next loop
+        Raises:
+            EngineError: A server refuses the request, or none answers.
+        """
+        body = {"model": self._model, "prompt": ids, "return_token_ids": True, **options}
+        call = asyncio.run_coroutine_threadsafe(self._complete(conversation, body), self._loop)
+        answer = await asyncio.wrap_future(call)
+        try:
+            (choice,) = answer["choices"]
+            drawn, logprobs = choice["token_ids"], choice["logprobs"]["token_logprobs"]
+            pairs = list(zip(drawn, logprobs, strict=True))
+            return [token for token, _ in pairs], [logprob for _, logprob in pairs]
+        except (KeyError, TypeError, ValueError) as error:
+            raise EngineError(
+                f"a server gave no tokens with log-probabilities ({error!r}): "
+                f"{json.dumps(answer)[:300]}; vLLM 0.32 does"
+            ) from error
 
-    def _renew(self) -> None:
-        """Doubt all servers."""
-        self._doubted = set(self._urls)
-        self._locks = {url: asyncio.Lock() for url in self._urls}
-
-    async def answer(self, request: Request) -> Answer:
-        """The reply to a request."""
-        body = {
-            "model": self._model,
-            "prompt": request.ids,
-            "return_token_ids": True,
-            **parameters(request),
-        }
-        loop = asyncio.get_running_loop()
-        end, servers = loop.time() + self._options.patience, self._of(request.conversation)
-        for tried, url in enumerate(servers, start=1):
+    async def _complete(self, conversation: int, body: dict[str, Any]) -> dict[str, Any]:
+        """The answer to a request, of the conversation's server or the next ones."""
+        end = time.monotonic() + self._patience
+        for tried in count():
+            url = self._urls[(conversation + tried) % len(self._urls)]
             try:
-                await self._check(url)
-                given = await self._json("POST", url, "/v1/completions", body)
-                if await self._same(url):
-                    return _answer(url, given)
+                await self._has_newest(url)
+                answer = await self._request("POST", url, "/v1/completions", body)
+                if await self._has_newest(url):  # and so had them all the time
+                    return answer
             except _NoAnswer as error:
-                self._doubted.add(url)
-                if loop.time() > end:
+                self._checked.pop(url, None)
+                if time.monotonic() > end:
                     raise EngineError(
-                        f"no answer for {self._options.patience:g} s (engine.patience) from "
-                        f"{', '.join(self._urls)}, at last {error}; start the servers, and "
-                        "continue with --resume"
+                        f"no answer for {self._patience:g} s (engine.patience), at last {error}; "
+                        f"start the servers ({', '.join(self._urls)}); continue with --resume"
                     ) from None
-            if tried % len(self._urls) == 0:
-                await asyncio.sleep(choose_delay(tried // len(self._urls)))
+            if (tried + 1) % len(self._urls) == 0:
+                await asyncio.sleep(min(0.5 * 2.0 ** (tried // len(self._urls)), 30.0))
         raise AssertionError
 
     def take(self, policy: Policy, version: int) -> None:
-        """Write the policy's weights to the folder and have all servers load them."""
+        """Write the policy's weights to the folder; a server loads them before its next answer."""
         from safetensors.torch import save_file
 
         mine = parallel.rank() == 0
         weights = {
             name: weight.to(policy.dtype).cpu().contiguous()
-            for name, weight in policy.merged()
+            for name, weight in policy.export_weights()
             if mine
         }
 
         def write() -> Path:
             for old in self._folder.glob("[0-9]*-[0-9]*-????????"):  # also what a run before left
                 shutil.rmtree(old, ignore_errors=True)
-            made = self._folder / f"{version}-{os.getpid()}-{token_hex(4)}"
-            made.mkdir(parents=True)
-            policy.model.config.save_pretrained(made)
-            save_file(weights, made / "model.safetensors")
-            return made
+            folder = self._folder / f"{version}-{os.getpid()}-{token_hex(4)}"
+            folder.mkdir(parents=True)
+            policy.model.config.save_pretrained(folder)
+            save_file(weights, folder / "model.safetensors")
+            return folder
 
-        self.sent = parallel.first(write)
-        self._renew()
-        with ExitStack() as failing:
-            failing.callback(self.close)
-            parallel.first(lambda: self._do(self._taken()))
-            failing.pop_all()
+        self.require_weights(parallel.first(write))
+
+    def require_weights(self, folder: Path) -> None:
+        """From now on the servers are to have the weights of this folder."""
+        self.sent = folder
+        self._checked = {}
 
     def close(self) -> None:
-        """Delete the weights on their way."""
-        if self.sent is not None and parallel.rank() == 0:
-            shutil.rmtree(self.sent, ignore_errors=True)
+        """Close the connections, and delete the weights on their way."""
+        self._run(self._client.aclose())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        if parallel.rank() == 0:
+            shutil.rmtree(getattr(self, "sent", ""), ignore_errors=True)
 
-    def _of(self, conversation: int) -> Iterator[str]:
-        """The servers in turn, beginning with that of the conversation."""
-        first = conversation % len(self._urls)
-        return cycle([*self._urls[first:], *self._urls[:first]])
+    async def _has_newest(self, url: str) -> bool:
+        """Whether a server has the newest weights; if not, it gets them.
 
-    def _label(self) -> str:
-        """What a server calls the newest weights."""
-        return "default" if self.sent is None else self.sent.name
-
-    async def _taken(self) -> None:
-        """Have all servers load the weights; those that are away, when they are asked again."""
-        end = time.monotonic() + self._options.patience
-        for tried in count(1):
-            loads = await asyncio.gather(*map(self._check, self._urls), return_exceptions=True)
-            failed = [error for error in loads if isinstance(error, BaseException)]
-            for error in failed:
-                if not isinstance(error, _NoAnswer) or time.monotonic() > end:
-                    raise error
-            if len(failed) < len(self._urls):
-                return
-            await asyncio.sleep(choose_delay(tried))
-
-    async def _same(self, url: str) -> bool:
-        """Whether a server that answered has the newest weights, and so had them all the time.
-
-        One that did a moment ago cannot have been restarted since.
+        One that had them a moment ago cannot have been restarted since.
         """
-        if time.monotonic() - self._seen.get(url, 0.0) > RESTART:
-            known = await self._json("GET", url, "/weight_info")
-            if known.get("weight_version") != self._label():
-                self._doubted.add(url)
-                return False
-            self._seen[url] = time.monotonic()
-        return True
-
-    async def _check(self, url: str) -> None:
-        """Send the newest weights to a server that may have others, if it has."""
         async with self._locks[url]:
-            if url not in self._doubted:
-                return
-            known = await self._json("GET", url, "/weight_info")
-            if known.get("weight_version") != self._label():
-                await self._load(url)
-            self._seen[url] = time.monotonic()
-            self._doubted.discard(url)
+            if time.monotonic() - self._checked.get(url, -RESTART) <= RESTART:
+                return True
+            label = self.sent.name
+            told = await self._request("GET", url, "/weight_info")
+            if not (newest := told.get("weight_version") == label):
+                load = {"method": "take_folder", "kwargs": {"folder": str(self.sent)}}
+                await self._request("POST", url, "/collective_rpc", load)
+                await self._request("POST", url, "/reset_prefix_cache")
+                await self._request("POST", url, "/update_weight_version", {"new_version": label})
+            self._checked[url] = time.monotonic()
+            return newest
 
-    async def _load(self, url: str) -> None:
-        folder = {"folder": str(self.sent)}
-        await self._json(
-            "POST", url, "/collective_rpc", {"method": "take_folder", "kwargs": folder}
-        )
-        await self._json("POST", url, "/reset_prefix_cache")
-        await self._json("POST", url, "/update_weight_version", {"new_version": self._label()})
-
-    def _do(self, call: Coroutine[Any, Any, Result]) -> Result:
-        """The result of a call outside of a rollout."""
-        try:
-            return run(call)
-        except _NoAnswer as error:
-            raise EngineError(
-                f"{error}; start it with VLLM_SERVER_DEV_MODE=1 vllm serve MODEL "
-                f"--logprobs-mode processed_logprobs --worker-extension-cls {WORKER}"
-            ) from None
-
-    async def _card(self, url: str) -> dict[str, Any]:
-        """What a server says of its model; asked twice, as a kept connection may be a dead one."""
-        with suppress(_NoAnswer):
-            return await self._json("GET", url, "/v1/models")
-        return await self._json("GET", url, "/v1/models")
-
-    async def _json(self, method: str, url: str, path: str, body: Any = None) -> dict[str, Any]:
+    async def _request(self, method: str, url: str, path: str, body: Any = None) -> dict[str, Any]:
         """The JSON of an answer.
 
         Raises:
             _NoAnswer: None in time, or the server is starting or overloaded.
             EngineError: The server refuses the request.
         """
-        here = web.process()
-        sent = None if body is None else json.dumps(body).encode()
-        call = here.request(method, url + path, sent, {}, seconds=self._options.seconds,
-                            largest=_LARGEST)  # fmt: skip
         try:
-            reply = await asyncio.wrap_future(here.start(call))
-        except web.NoAnswerError as error:
-            raise _NoAnswer(f"{url}: {error}") from None
-        except web.BadAnswerError as error:
-            raise EngineError(f"{url}: {error}") from error
-        said = " ".join(reply.data[:2000].decode(errors="replace").split())[:300]
-        if reply.status == _TOO_MANY or reply.status in _STARTING:
-            raise _NoAnswer(f"{url}{path}: HTTP {reply.status} {said}")
-        if reply.status != _OK:
+            reply = await self._client.request(method, url + path, json=body, timeout=SECONDS)
+        except self._httpx.TransportError as error:
+            raise _NoAnswer(f"{url}: {type(error).__name__} {error}") from None
+        said = " ".join(reply.text[:2000].split())[:300]
+        if reply.status_code in _NOT_NOW:
+            raise _NoAnswer(f"{url}{path}: HTTP {reply.status_code} {said}")
+        if reply.status_code != _OK:
             raise EngineError(
-                f"{url}{path} refuses, HTTP {reply.status}: {said}. Is it vLLM of the policy's "
-                f"model, started with VLLM_SERVER_DEV_MODE=1 and --worker-extension-cls {WORKER}?"
+                f"{url}{path} refuses, HTTP {reply.status_code}: {said}. Is it vLLM of this model, "
+                f"started with VLLM_SERVER_DEV_MODE=1 and --worker-extension-cls {WORKER}?"
             )
         try:
-            found: dict[str, Any] = json.loads(reply.data or b"{}")
+            found: dict[str, Any] = json.loads(reply.content or b"{}")
         except ValueError as error:
             raise EngineError(f"{url}{path} answers no JSON but {said!r}") from error
         return found
@@ -238,16 +211,3 @@ class Servers:
 
 class _NoAnswer(Exception):
     """A server gave no answer; another try may succeed."""
-
-
-def _answer(url: str, given: dict[str, Any]) -> Answer:
-    """Tokens and log-probabilities in an answer of `/v1/completions`."""
-    try:
-        (choice,) = given["choices"]
-        drawn = zip(choice["token_ids"], choice["logprobs"]["token_logprobs"], strict=True)
-        return Answer(*(list(column) for column in zip(*drawn, strict=True)))
-    except (KeyError, TypeError, ValueError) as error:
-        raise EngineError(
-            f"{url} gave no tokens with log-probabilities ({error!r}): {json.dumps(given)[:300]}; "
-            "vLLM 0.32 does"
-        ) from error

@@ -1,35 +1,50 @@
 """vLLM as engine: in this process, or servers started by `vllm serve`.
 
-Prompts and replies are tokens. After each sync a canary compares vLLM's log-probabilities with the
-policy's. Left out: images, and constrained decoding, whose choices vLLM cuts into other tokens than
-training does.
+Prompts and replies are tokens. Conversations are sent whole; vLLM's prefix cache encodes what is
+new. There is no lock step: a reply is drawn as soon as it is asked for. After each sync a canary
+compares vLLM's log-probabilities with the policy's. Left out: images, and constrained decoding,
+whose choices vLLM cuts into other tokens than training does.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+from collections import Counter, defaultdict
+from concurrent.futures import Future
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from itertools import count
+from queue import SimpleQueue
+from tempfile import TemporaryDirectory
+from threading import Thread
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
 
-from trainer.engine import StaleWeights
-from trainer.engine.gather import run
-from trainer.engine.in_process import InProcess
-from trainer.engine.request import WORKER, Answer, Backend, Request
-from trainer.engine.sampling import Decoding
+from agent_envs.assets import require
+from trainer.engine import (
+    Decoding,
+    EngineError,
+    EngineOptions,
+    Prompt,
+    Reply,
+    StaleWeights,
+    check_length,
+)
+from trainer.engine.own import run
 from trainer.engine.servers import Servers
-from trainer.engine.talks import Talks
+from trainer.engine.worker import WORKER
 from trainer.learn.batch import Row
 from trainer.learn.update import recomputed
 from trainer.scale import parallel
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from trainer.engine.options import EngineOptions
+    from trainer.model.chat import Chat
     from trainer.model.policy import Policy
 
 _CANARY = Decoding(temperature=0.7, max_reply_tokens=8)  # not 1: raw log-probabilities differ
@@ -59,13 +74,10 @@ class VLLMEngine:
         if policy.vision is not None:
             raise ValueError('images need engine.name="own": vLLM is given tokens only')
         self.policy, self.options, self.version = policy, options, version
-        fine = policy.dtype == torch.float32
-        self._tolerance = options.tolerance or (1e-3 if fine else 0.1)
-        self._backend: Backend
-        if options.urls:
-            self._backend = Servers(options, folder / "weights")
-        else:
-            self._backend = InProcess(policy, options)
+        self._tolerance = options.tolerance or (1e-3 if policy.dtype == torch.float32 else 0.1)
+        self._backend = (
+            Servers(options, folder / "weights") if options.urls else InProcess(policy, options)
+        )
         with ExitStack() as failing:
             failing.callback(self.close)
             if options.urls:
@@ -73,10 +85,10 @@ class VLLMEngine:
             self.sync(policy, version)
             failing.pop_all()
 
-    def open(self, seeds: Sequence[int], decoding: Decoding, *, fresh: bool = False) -> Talks:
+    def open(self, seeds: Sequence[int], decoding: Decoding, *, fresh: bool = False) -> VLLMSession:
         """Start a conversation for each seed; see `trainer.engine.Engine.open`."""
         chat, version = self.policy.chat, self.version
-        return Talks(self._backend, chat, version, seeds, decoding, fresh=fresh)
+        return VLLMSession(self._backend, chat, version, seeds, decoding, fresh)
 
     def sync(self, policy: Policy, version: int) -> None:
         """Take over the weights of the policy; the canary must agree with it.
@@ -86,33 +98,26 @@ class VLLMEngine:
         """
         before, self.policy = self.version, policy
         self._backend.take(policy, version)
-        gap = self._canary()
+        gap = self._measure_gap()
         if not gap <= self._tolerance:
             raise StaleWeights(
-                f"vLLM was given weights {version} and does not answer with them (before: "
-                f"{before}): mean difference of log-probabilities {gap:.2g}, allowed "
-                f"{self._tolerance:g} (engine.tolerance). Check that it has the policy's model and "
-                "dtype and, for servers, --logprobs-mode processed_logprobs "
-                f"--worker-extension-cls {WORKER}; then restart it"
+                f"vLLM was given weights {version} (before: {before}), but log-probabilities differ"
+                f" by {gap:.2g}, allowed {self._tolerance:g} (engine.tolerance). Restart it with "
+                "the policy's model and dtype; servers with --logprobs-mode processed_logprobs "
+                f"--worker-extension-cls {WORKER}"
             )
         self.version = version
 
     @property
     def sent(self) -> Path:
-        """Folder of the weights that the servers were given.
-
-        Raises:
-            ValueError: There are no servers.
-        """
-        if not isinstance(self._backend, Servers) or self._backend.sent is None:
-            raise ValueError("vLLM in this process has no folder of weights; set engine.urls")
-        return self._backend.sent
+        """Folder of the weights that the servers were given."""
+        return cast("Servers", self._backend).sent
 
     def close(self) -> None:
         """Free the engine."""
         self._backend.close()
 
-    def _canary(self) -> float:
+    def _measure_gap(self) -> float:
         """Mean |log π_policy - log π_vLLM| over a few replies that vLLM draws now, nats."""
         known = self.policy.model.config.get_text_config().vocab_size
         words = min(len(self.policy.tokenizer), known)  # a tokenizer may have tokens of its own
@@ -120,21 +125,16 @@ class VLLMEngine:
             np.random.default_rng([i, words]).integers(words, size=8).tolist()
             for i in range(_CANARIES)
         ]
-        ends = list(self.policy.chat.ends)
 
-        async def asked() -> list[Answer]:
-            requests = [Request(i, ids, i, _CANARY, ends) for i, ids in enumerate(prompts)]
-            return await asyncio.gather(*map(self._backend.answer, requests))
+        async def sample() -> list[Reply]:
+            session = self.open(range(_CANARIES), _CANARY)
+            asked = (session.reply(i, Prompt(ids)) for i, ids in enumerate(prompts))
+            return await asyncio.gather(*asked)
 
-        answers = parallel.first(lambda: run(asked()))
+        replies = parallel.first(lambda: run(sample()))
         rows = [
-            Row(
-                ids=[*ids, *answer.ids],
-                at=list(range(len(ids), len(ids) + len(answer.ids))),
-                turn=[0] * len(answer.ids),
-                logprobs=answer.logprobs,
-            )
-            for ids, answer in zip(prompts, answers, strict=True)
+            Row([*ids, *r.ids], list(range(8, 8 + len(r.ids))), [0] * len(r.ids), r.logprobs)
+            for ids, r in zip(prompts, replies, strict=True)
         ]
         own = recomputed(self.policy, rows, tokens=_TOKENS, temperature=_CANARY.temperature)
         gaps = [np.subtract(mine, row.logprobs) for row, mine in zip(rows, own, strict=True)]
@@ -144,10 +144,11 @@ class VLLMEngine:
         """Send disturbed weights first: a server may have the policy's own from the start."""
         rng = torch.Generator().manual_seed(0)
         weights = self.policy.weights()
-        disturbed = {
-            name: w + _noise(w) * torch.randn(w.shape, generator=rng).to(w)
-            for name, w in weights.items()
-        }
+        disturbed = {}
+        for name, weight in weights.items():
+            deviation = max(_NOISE * float(weight.std(correction=0)), _LEAST)  # 0 of an adapter
+            noise = torch.randn(weight.shape, generator=rng).to(weight)
+            disturbed[name] = weight + deviation * noise
         self.policy.set_weights(disturbed)
         try:
             self.sync(self.policy, self.version)
@@ -155,6 +156,183 @@ class VLLMEngine:
             self.policy.set_weights(weights)
 
 
-def _noise(weight: torch.Tensor) -> float:
-    """Deviation of what is added to a weight; those of an adapter may all be 0."""
-    return max(_NOISE * float(weight.std(correction=0)), _LEAST)
+@dataclass(frozen=True)
+class VLLMSession:
+    """Conversations that are drawn each at its own pace.
+
+    Attributes:
+        backend: Where vLLM runs.
+        chat: Chat of the policy.
+        version: Version of the weights that vLLM has.
+        seeds: Seed of each conversation.
+        decoding: How replies are drawn.
+        fresh: Whether each reply begins a new conversation.
+        first: Number of the first conversation, where others are held at the same time.
+        turns: Number of the next turn, by conversation.
+        ids: Tokens of each conversation.
+
+    Raises:
+        ValueError: Constrained decoding.
+    """
+
+    backend: Servers | InProcess
+    chat: Chat
+    version: int
+    seeds: Sequence[int]
+    decoding: Decoding
+    fresh: bool = False
+    first: int = 0
+    turns: Counter[int] = field(default_factory=Counter)
+    ids: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+
+    def __post_init__(self) -> None:
+        if self.decoding.decode != "free":
+            raise ValueError(
+                f'decode={self.decoding.decode!r} needs engine.name="own": vLLM would cut a choice '
+                "into other tokens than training computes"
+            )
+
+    def room(self, row: int) -> int:
+        """Tokens that still fit into vLLM's longest sequence after conversation `row`."""
+        return self.backend.limit - len(self.ids[row])
+
+    async def reply(self, row: int, prompt: Prompt) -> Reply:
+        """The next reply of conversation `row`; see `trainer.engine.Session.reply`."""
+        ids = [*self.ids[row], *prompt.ids]
+        check_length(len(ids) + 1, self.backend.limit)
+        seed = np.random.SeedSequence([self.seeds[row], self.turns[row]]).generate_state(1)[0]
+        options = {
+            "temperature": self.decoding.temperature,
+            "max_tokens": self.decoding.max_reply_tokens,
+            "seed": int(seed),
+            "stop_token_ids": list(self.chat.ends),
+            "ignore_eos": True,  # only the ends of the chat template end a turn
+            "logprobs": 0,  # of the drawn token itself
+        }
+        drawn, logprobs = await self.backend.answer(self.first + row, ids, options)
+        self.turns[row] += 1
+        if not self.fresh:
+            self.ids[row] = [*ids, *drawn]
+        return Reply(drawn, logprobs, [], self.chat.text(drawn), version=self.version)
+
+    def leave(self, row: int) -> None:
+        """End conversation `row`."""
+        self.ids.pop(row, None)
+
+
+class InProcess:
+    """vLLM in this process, driven by one thread of its own."""
+
+    def __init__(self, policy: Policy, options: EngineOptions) -> None:
+        os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+        os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+        vllm = require("vllm", "vllm")
+        config, on_cpu = policy.model.config, policy.device.type == "cpu"
+        positions = int(getattr(config.get_text_config(), "max_position_embeddings", 0))
+        chosen = {
+            "max_model_len": positions or None,
+            "gpu_memory_utilization": 0.4,
+            "enforce_eager": on_cpu,
+            "enable_chunked_prefill": not on_cpu,  # with seeds, it fails there
+            "enable_prefix_caching": True,
+            "disable_log_stats": True,
+        } | options.options
+        self._make_options: Any = vllm.SamplingParams
+        self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        self._waiting: dict[str, Future[Any]] = {}  # by the name of the request
+        self._names = map(str, count())
+        try:
+            with TemporaryDirectory() as folder:  # weights come from the policy
+                config.save_pretrained(folder)
+                self._llm: Any = vllm.LLM(
+                    folder,
+                    load_format="dummy",
+                    skip_tokenizer_init=True,
+                    dtype=str(policy.dtype).removeprefix("torch."),
+                    logprobs_mode="processed_logprobs",
+                    worker_extension_cls=WORKER,
+                    **chosen,
+                )
+        except Exception as error:
+            raise EngineError(
+                f"vLLM does not start ({type(error).__name__}: {error}); look at engine.options"
+                ", e.g. gpu_memory_utilization, or start it as a server and set engine.urls"
+            ) from error
+        self._engine = self._llm.llm_engine
+        self.limit = int(self._engine.model_config.max_model_len)
+        self._thread = Thread(target=self._drive, name="vllm", daemon=True)
+        self._thread.start()
+
+    async def answer(
+        self, _conversation: int, ids: list[int], options: dict[str, Any]
+    ) -> tuple[list[int], list[float]]:
+        """Tokens and log-probabilities of a reply, drawn with all others that wait."""
+
+        def add() -> Future[Any]:
+            params, name = self._make_options(**options, detokenize=False), next(self._names)
+            self._engine.add_request(name, {"prompt_token_ids": ids}, params)
+            self._waiting[name] = _make_future()
+            return self._waiting[name]
+
+        answered = await asyncio.wrap_future(self._submit(add))
+        output = (await asyncio.wrap_future(answered)).outputs[0]
+        drawn = list(output.token_ids)
+        return drawn, [at[t].logprob for t, at in zip(drawn, output.logprobs, strict=True)]
+
+    def take(self, policy: Policy, version: int) -> None:
+        """Load the policy's weights and forget what the old ones encoded."""
+        weights = list(policy.export_weights())
+
+        def load() -> None:
+            self._engine.collective_rpc("take_weights", args=(weights,))
+            self._engine.reset_prefix_cache()
+            self._engine.set_weight_version(str(version))
+
+        self._submit(load).result()
+
+    def close(self) -> None:
+        """End the thread and free the engine."""
+        self._calls.put(None)
+        self._thread.join()
+        del self._engine, self._llm
+
+    def _submit(self, call: Callable[[], Any]) -> Future[Any]:
+        """Have the engine's thread make a call."""
+        self._calls.put((future := _make_future(), call))
+        return future
+
+    def _drive(self) -> None:
+        """Make calls, and step while there are requests; ends at None.
+
+        When a step fails, everything is answered with its error from then on.
+        """
+        failure: EngineError | None = None
+        while True:
+            while failure or self._calls.qsize() or not self._engine.has_unfinished_requests():
+                if (item := self._calls.get()) is None:
+                    return
+                future, call = item
+                try:
+                    result = None if failure else call()
+                except Exception as error:  # noqa: BLE001 - raised by whoever asked
+                    future.set_exception(error)
+                else:
+                    future.set_exception(failure) if failure else future.set_result(result)
+            try:
+                outputs = self._engine.step()
+            except Exception as error:  # noqa: BLE001 - raised by whoever waits
+                failure = EngineError(f"vLLM failed in this process: {type(error).__name__}: "
+                                      f"{error}; continue with --resume")  # fmt: skip
+                for waiting in self._waiting.values():
+                    waiting.set_exception(failure)
+                continue
+            for output in outputs:
+                if output.finished:
+                    self._waiting.pop(output.request_id).set_result(output)
+
+
+def _make_future() -> Future[Any]:
+    """A future that nobody can cancel, so that its result can be set."""
+    future: Future[Any] = Future()
+    future.set_running_or_notify_cancel()
+    return future

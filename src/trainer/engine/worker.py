@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-
+WORKER = "trainer.engine.worker.Take"
 _SHAPE = (
     *("model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers"),
     *("num_attention_heads", "num_key_value_heads", "tie_word_embeddings"),
@@ -33,19 +33,14 @@ class Take:
         self._pack()
 
     def take_folder(self, folder: str) -> None:
-        """Load the `*.safetensors` of a folder that this machine can read."""
+        """Load the weights of a folder that this machine can read.
+
+        Raises:
+            ValueError: They are of another shape, and would break the model that is served.
+        """
         from safetensors.torch import load_file
 
-        self._compare(json.loads((Path(folder) / "config.json").read_text()))
-        files = sorted(Path(folder).glob("*.safetensors"))
-        if not files:
-            raise FileNotFoundError(
-                f"no *.safetensors in {folder}; trainer and server need a folder that both see"
-            )
-        self.take_weights(pair for file in files for pair in load_file(file).items())
-
-    def _compare(self, given: dict[str, Any]) -> None:
-        """Refuse weights of another shape before they break the model that is served."""
+        given = json.loads((Path(folder) / "config.json").read_text())
         served = self.model_runner.model_config.hf_config.to_dict()
         for name in _SHAPE:
             if name in given and given[name] != served.get(name):
@@ -53,6 +48,7 @@ class Take:
                     f"this server has a model of {name} {served.get(name)}, the policy's is "
                     f"{given[name]}; give engine.urls of the policy's model"
                 )
+        self.take_weights(load_file(Path(folder) / "model.safetensors").items())
 
     def _pack(self) -> None:
         head = getattr(self.model_runner.get_model(), "lm_head", None)

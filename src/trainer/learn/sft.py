@@ -15,7 +15,7 @@ from agent_envs.experts import expert as make_expert
 from agent_envs.experts import expert_class
 from agent_envs.imports import describe_error
 from agent_envs.vector import call_concurrently, waits
-from trainer.engine.sampling import FORM
+from trainer.engine import FORM
 from trainer.errors import RecipeError
 from trainer.options import STRICT, Count, NonNegative, Positive
 from trainer.play.environments import reply_form

@@ -59,7 +59,7 @@ def token_scores(policy: Policy, batch: Batch, *, temperature: float = 1.0) -> T
     Memory is O(P V), so this is for few tokens.
     """
     replies = Replies(batch.target, policy.vocabulary, temperature, batch.allowed)
-    return replies.scores(policy.logits(batch.ids, batch.keep, **policy.context(batch)))
+    return replies.scores(policy.logits(batch.ids, batch.keep, **policy.prepare_inputs(batch)))
 
 
 def _read(
@@ -69,7 +69,8 @@ def _read(
     temperature: float,
 ) -> Tensor:
     replies = Replies(batch.target, policy.vocabulary, temperature, batch.allowed)
-    return policy.read(batch.ids, batch.keep, partial(value, replies), **policy.context(batch))
+    inputs = policy.prepare_inputs(batch)
+    return policy.apply_head(batch.ids, batch.keep, partial(value, replies), **inputs)
 
 
 @dataclass(frozen=True, config=STRICT)

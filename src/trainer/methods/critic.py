@@ -111,7 +111,7 @@ class Critic:
     def values(self, batch: Batch) -> Tensor:
         """Value before each reply token: -> [P]."""
         with torch.set_grad_enabled(self.own and torch.is_grad_enabled()):
-            states = self.policy.states(batch.ids, batch.keep, **self.policy.context(batch))
+            states = self.policy.states(batch.ids, batch.keep, **self.policy.prepare_inputs(batch))
         values: Tensor = self.head(states)[:, 0]
         return values
 

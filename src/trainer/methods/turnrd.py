@@ -175,7 +175,7 @@ def hidden_states(policy: Policy, experience: Experience, tokens: int) -> Tensor
         batch = collate([experience.rows[i] for i in part], policy.device)
         final = torch.ones_like(batch.turn, dtype=torch.bool)
         final[:-1] = (batch.turn[1:] != batch.turn[:-1]) | (batch.row[1:] != batch.row[:-1])
-        hidden = policy.states(batch.ids, batch.keep, **policy.context(batch))
+        hidden = policy.states(batch.ids, batch.keep, **policy.prepare_inputs(batch))
         if counts:
             states[batch.turn[final].cpu()] = hidden[final].cpu()
     return parallel.summed(states)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from agent_envs.prompt import IMAGE
 
@@ -66,25 +66,23 @@ class Chat:
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, mark: str = "") -> None:
-        self._mark = mark
-        self._name = repr(tokenizer.name_or_path or type(tokenizer).__name__)
+        self.tokenizer, self._mark = tokenizer, mark
         if not tokenizer.chat_template:
-            raise ValueError(
-                f"the tokenizer of {self._name} has no chat template; "
-                "use an instruct model, or set tokenizer.chat_template and save it with the model"
-            )
-        self.tokenizer = tokenizer
-        self._control = self._control_tokens()
-        self._written = lru_cache(maxsize=64)(self._control_of_template)
-        self._check_later_messages()
-        tail = self._encode(self._tail(_MESSAGE))
-        if not tail or tail[0] not in {*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder}:
-            raise ValueError(
-                f"the chat template must end a reply with a special token, but that of "
-                f"{self._name} writes {tokenizer.decode(tail[:1])!r}; "
-                "use an instruct model of another family"
-            )
-        self.end: int = tail[0]
+            self._refuse("is missing")
+        self._control = self._find_control_tokens()
+        self._template_tokens = lru_cache(maxsize=64)(self._find_template_tokens)
+        later = self._render_tail(_MESSAGE)
+        for replies in _LATER:
+            turns = [("user", _MESSAGE), ("assistant", _REPLY)] * replies
+            tail = self._render([*turns, ("user", _MESSAGE)], prompt=True).rpartition(_REPLY)[2]
+            if tail != later:
+                self._refuse(
+                    f"writes {tail!r:.80} after {replies} replies and {later!r:.80} after the first"
+                )
+        ids = self._encode(later)
+        if not ids or ids[0] not in {*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder}:
+            self._refuse(f"ends a reply with {tokenizer.decode(ids[:1])!r}, no special token")
+        self.end: int = ids[0]
         self.ends = frozenset({self.end} | {i for i in [tokenizer.eos_token_id] if i is not None})
         self.opening = lru_cache(maxsize=4096)(self._opening)
         self.message = lru_cache(maxsize=4096)(self._message)
@@ -92,7 +90,7 @@ class Chat:
 
     def _opening(self, text: str) -> tuple[int, ...]:
         """Tokens from the start of the conversation to the first reply; `text` is its message."""
-        return tuple(self._around(self._head, text))
+        return tuple(self._around(self._render_head, text))
 
     def _message(self, text: str) -> tuple[int, ...]:
         """Tokens between two replies: the end of the turn, the message, the next prompt.
@@ -100,7 +98,7 @@ class Chat:
         The first token is `end`. `after` drops it if the reply sampled it and keeps it if the reply
         was cut.
         """
-        return tuple(self._around(self._tail, text))
+        return tuple(self._around(self._render_tail, text))
 
     def after(self, reply_ids: Sequence[int], text: str) -> list[int]:
         """Environment tokens that follow a sampled reply: message `text` and the next prompt."""
@@ -120,12 +118,10 @@ class Chat:
         """
         for options in ({}, {"split_special_tokens": True}):
             ids = self._encode(text, **options)
-            if not self._controls(ids, text):
+            if not self._select_control(ids, text):
                 return ids
         if len(text) == 1:
-            raise ValueError(
-                f"{text!r} is a control token of {self._name}; use a model with longer ones"
-            )
+            self._refuse(f"cannot be used with the control token {text!r}")
         places = [text.find(token) + 1 for token in self._control.values() if len(token) > 1]
         cut = min((place for place in places if place), default=len(text) // 2)
         return self.plain(text[:cut]) + self.plain(text[cut:])
@@ -151,36 +147,32 @@ class Chat:
         """
         images = text.count(IMAGE) if self._mark else 0
         ids = self._encode(write(text.replace(IMAGE, self._mark) if images else text))
-        if self._controls(ids, text) == self._written(write, images):
+        if self._select_control(ids, text) == self._template_tokens(write, images):
             return ids
         stop = next(chr(c) for c in _PRIVATE if chr(c) not in text)
         marked = text.replace(IMAGE, stop + self._mark + stop) if images else text
         pieces = write(stop + marked + stop).split(stop)
         if len(pieces) != 2 * images + 3:
-            raise ValueError(
-                f"the message {text!r} contains control tokens, and the chat template of "
-                f"{self._name} changes the text of messages; use an instruct model of "
-                "another family"
-            )
+            self._refuse(f"changes messages, and {text!r} contains control tokens")
         return [
             token
             for place, piece in enumerate(pieces)
             for token in (self.plain(piece) if place % 2 else self._encode(piece))
         ]
 
-    def _controls(self, ids: Iterable[int], text: str) -> list[int]:
+    def _select_control(self, ids: Iterable[int], text: str) -> list[int]:
         """The control tokens among the ids of a text; the token for unknown text is not one."""
         unknown = self.tokenizer.unk_token_id
         if unknown is not None and str(self.tokenizer.unk_token) in text:
             unknown = None
         return [i for i in ids if i in self._control and i != unknown]
 
-    def _control_of_template(self, write: Callable[[str], str], images: int) -> list[int]:
+    def _find_template_tokens(self, write: Callable[[str], str], images: int) -> list[int]:
         """The control tokens that the template writes around a message with this many images."""
         text = " ".join([_MESSAGE, *[self._mark] * images])
-        return self._controls(self._encode(write(text)), text)
+        return self._select_control(self._encode(write(text)), text)
 
-    def _control_tokens(self) -> dict[int, str]:
+    def _find_control_tokens(self) -> dict[int, str]:
         """Every token that a text must not produce, with its own text."""
         turns = [("user", _MESSAGE), ("assistant", _REPLY), ("user", _MESSAGE)]
         written = f"{self._render(turns)}{self._mark}{self.tokenizer.chat_template}"
@@ -193,32 +185,22 @@ class Chat:
             if not _TAG.fullmatch(token.content)
         }
 
-    def _head(self, text: str) -> str:
+    def _render_head(self, text: str) -> str:
         return self._render([("user", text)], prompt=True)
 
-    def _tail(self, text: str) -> str:
+    def _render_tail(self, text: str) -> str:
         turns = [("user", _MESSAGE), ("assistant", _REPLY), ("user", text)]
-        _, found, tail = self._render(turns, prompt=True).partition(_REPLY)
-        if not found:
-            raise ValueError(
-                f"the chat template of {self._name} drops earlier replies; "
-                "use an instruct model whose template writes the whole conversation"
-            )
+        _, reply, tail = self._render(turns, prompt=True).partition(_REPLY)
+        if not reply:
+            self._refuse("drops earlier replies")
         return tail
 
-    def _check_later_messages(self) -> None:
-        """Check that what is between replies does not depend on their number."""
-        second = self._tail(_MESSAGE)
-        for replies in _LATER:
-            turns = [("user", _MESSAGE), ("assistant", _REPLY)] * replies
-            later = self._render([*turns, ("user", _MESSAGE)], prompt=True).rpartition(_REPLY)[2]
-            if later != second:
-                raise ValueError(
-                    f"the chat template of {self._name} writes {later!r:.80} after {replies} "
-                    f"replies and {second!r:.80} after the first; a conversation that grows needs "
-                    "them equal: use an instruct model of another family, or set another "
-                    "tokenizer.chat_template"
-                )
+    def _refuse(self, why: str) -> NoReturn:
+        name = repr(self.tokenizer.name_or_path or type(self.tokenizer).__name__)
+        raise ValueError(
+            f"the chat template of {name} {why}; use an instruct model of another family, or set "
+            "tokenizer.chat_template and save it with the model"
+        )
 
     def _render(self, turns: Iterable[tuple[str, str]], *, prompt: bool = False) -> str:
         messages = [{"role": role, "content": content} for role, content in turns]

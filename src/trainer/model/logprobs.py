@@ -37,7 +37,7 @@ class Finish(NamedTuple):
     cap: float = math.inf
 
     @classmethod
-    def found(cls, finish: Callable[[Tensor], Tensor], size: int) -> Self | None:
+    def detect(cls, finish: Callable[[Tensor], Tensor], size: int) -> Self | None:
         """The one that equals `finish`, a function of the logits of some tokens [1, T, V], if any.
 
         `finish` is called once.
@@ -123,20 +123,20 @@ class Replies:
 
 def logprobs(replies: Replies, states: Tensor, head: Head) -> Tensor:
     """Log-probabilities of the reply tokens, from the states that predict them: [P, D] -> [P]."""
-    return _chunked(_logprobs, replies, states, head)
+    return _compute_chunks(_logprobs, replies, states, head)
 
 
 def with_entropies(replies: Replies, states: Tensor, head: Head) -> Tensor:
     """Log-probabilities, and entropies without gradients: [P, D] -> [P, 2], nats."""
-    return _chunked(partial(_with_entropies, gradient=False), replies, states, head)
+    return _compute_chunks(partial(_with_entropies, gradient=False), replies, states, head)
 
 
 def with_entropy_gradients(replies: Replies, states: Tensor, head: Head) -> Tensor:
     """Log-probabilities and entropies, both with gradients: [P, D] -> [P, 2], nats."""
-    return _chunked(partial(_with_entropies, gradient=True), replies, states, head)
+    return _compute_chunks(partial(_with_entropies, gradient=True), replies, states, head)
 
 
-def _chunked(
+def _compute_chunks(
     value: Callable[[Tensor, Head, Replies], Tensor], replies: Replies, states: Tensor, head: Head
 ) -> Tensor:
     """Values of all tokens; the backward pass computes those of all chunks but the last again."""

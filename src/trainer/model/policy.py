@@ -9,6 +9,9 @@ bfloat16 numbers. Left out: quantised training.
 from __future__ import annotations
 
 import copy
+import functools
+import inspect
+import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -16,14 +19,11 @@ import torch
 from pydantic.dataclasses import dataclass
 from torch import nn
 
-from trainer.model import lora as adapters
-from trainer.model import packing, pretrained, transformer
+from trainer.model import pretrained
 from trainer.model.chat import Chat
 from trainer.model.logprobs import NEVER, Finish, Head
-from trainer.model.lora import FULL, LoRA
-from trainer.model.pretrained import read_tensors
 from trainer.model.vision import Vision
-from trainer.options import STRICT
+from trainer.options import STRICT, Count, Positive
 from trainer.scale import parallel, sharding
 
 if TYPE_CHECKING:
@@ -38,6 +38,28 @@ if TYPE_CHECKING:
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 REFERENCE = "reference.safetensors"
+_PACKED_ROUNDING = {torch.float32: 1e-3, torch.bfloat16: 0.05}
+"""Difference of packed from single rows that rounding explains, by the dtype of the products."""
+_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
+
+
+@dataclass(frozen=True, config=STRICT)
+class LoRA:
+    """Low-rank adapters.
+
+    Attributes:
+        rank: Rank of each adapter; 0 for no adapters, i.e. all weights are trained.
+        alpha: Scale; the adapter's output is multiplied by alpha / rank.
+        targets: "all-linear", or the names of the modules that get an adapter.
+    """
+
+    rank: Count = 0
+    alpha: Positive = 32
+    targets: str | tuple[str, ...] = "all-linear"
+
+
+FULL = LoRA()
+"""No adapters: every weight is trained."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -84,21 +106,20 @@ class Policy:
         name: str = "",
         images: Any = None,
     ) -> None:
-        if dtype not in DTYPES:
-            raise ValueError(f"dtype is one of {', '.join(DTYPES)}, got {dtype!r}")
         self.dtype = DTYPES[dtype]
         self.vision = None if images is None else Vision(images, tokenizer, model)
         self.chat = Chat(tokenizer, self.vision.mark if self.vision else "")
         self.tokenizer = tokenizer
         self.name = name or str(model.config.name_or_path)
-        transformer.prepare(model.float(), gradient_checkpointing=gradient_checkpointing)
         self.gradient_checkpointing = gradient_checkpointing
-        self.model = adapters.adapted(model, lora, self.name) if lora.rank else model
+        self.model = self._prepare(model.float())
+        if lora.rank:
+            self._add_adapters(lora)
         self.adapter = "default"
         self._reference: dict[str, Tensor] | None = None
         self._packs = False
         self._shrink()
-        self._finish = self._found()
+        self._finish = self._detect_finish()
 
     @classmethod
     def load(
@@ -121,20 +142,48 @@ class Policy:
             ValueError: The dtype is unknown, the device is not available, or the tokenizer has no
                 usable chat template.
         """
-        found = pretrained.load(name, device)
+        model, tokenizer, images, adapter = pretrained.load(name, device)
         policy = cls(
-            found.model,
-            found.tokenizer,
-            lora=FULL if found.adapter else lora,
+            model,
+            tokenizer,
+            lora=FULL if adapter else lora,
             dtype=dtype,
             gradient_checkpointing=gradient_checkpointing,
             name=name,
-            images=found.images,
+            images=images,
         )
-        if found.adapter:
-            policy.model = adapters.with_saved(found.model, found.adapter)
+        if adapter:
+            from peft import PeftModel
+
+            with _without_peft_warning():
+                policy.model = PeftModel.from_pretrained(model, adapter, is_trainable=True)
             policy._shrink()
         return policy
+
+    def _prepare(self, model: Any) -> Any:
+        """The model without dropout, and with gradient checkpointing where it is wanted."""
+        for module in model.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = 0.0
+            elif isinstance(getattr(module, "attention_dropout", None), float):
+                module.attention_dropout = 0.0
+        if self.gradient_checkpointing:
+            enable = getattr(model, "activation_checkpointing_enable", None)  # its name since 5.23
+            (enable or model.gradient_checkpointing_enable)({"use_reentrant": False})
+        return model.eval()
+
+    def _add_adapters(self, lora: LoRA) -> None:
+        """Add new adapters, the same at every start whatever the random state."""
+        from peft import LoraConfig, get_peft_model
+
+        targets = lora.targets if isinstance(lora.targets, str) else list(lora.targets)
+        config = LoraConfig(
+            r=lora.rank, lora_alpha=lora.alpha, target_modules=targets, task_type="CAUSAL_LM"
+        )
+        self.model.name_or_path = self.name  # recorded as base; the same on every machine
+        with _without_peft_warning(), torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            self.model = get_peft_model(self.model, config)
 
     def freeze(self) -> Self:
         """Stop training the policy, and store its matrices in `dtype`.
@@ -154,10 +203,7 @@ class Policy:
             ValueError: The dtype of the matrix products is another.
         """
         if self.dtype != torch.bfloat16:
-            raise ValueError(
-                "update.optimizer='adamw8bit-sr' stores matrices in bfloat16, so their products "
-                f"must be in it, got {self.dtype}: set policy.dtype='bfloat16'"
-            )
+            raise ValueError("update.optimizer='adamw8bit-sr' needs policy.dtype='bfloat16'")
         self._shrink(trained=True)
 
     def _shrink(self, *, trained: bool = False) -> None:
@@ -168,19 +214,17 @@ class Policy:
 
     def matrices(self) -> list[nn.Linear]:
         """The linear layers whose products are in `dtype`: all but the output layer."""
-        return transformer.matrices(self.model)
+        head = set(self.model.get_output_embeddings().modules())  # several if it has an adapter
+        modules = (m for m in self.model.modules() if isinstance(m, nn.Linear))
+        return [module for module in modules if module not in head]
 
-    @contextmanager
-    def computing(self) -> Iterator[None]:
+    def computing(self) -> torch.autocast:
         """Context in which matrix products use `dtype`, and each weight is rounded only once.
 
         Weights must not change inside.
         """
-        if self.dtype == torch.float32:
-            yield
-            return
-        with torch.autocast(self.device.type, self.dtype):
-            yield
+        half = self.dtype == torch.bfloat16
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=half)
 
     @property
     def device(self) -> torch.device:
@@ -189,13 +233,13 @@ class Policy:
         return device
 
     @property
-    def adapted(self) -> bool:
+    def has_adapter(self) -> bool:
         """Whether adapters are trained instead of all weights."""
         return hasattr(self.model, "peft_config")
 
     def parameters(self) -> list[nn.Parameter]:
         """The trained parameters."""
-        return list(self._trained().values())
+        return list(self._collect_trained().values())
 
     def twin(self, name: str) -> Self:
         """A copy of this policy that is trained separately.
@@ -204,11 +248,12 @@ class Policy:
         """
         other = copy.copy(self)
         other.forget_reference()
-        if self.adapted:
-            adapters.add(self.model, name, like=self.adapter)
+        if self.has_adapter:
+            with _without_peft_warning(), torch.random.fork_rng(devices=[]):
+                self.model.add_adapter(name, copy.deepcopy(self.model.peft_config[self.adapter]))
             other.adapter = name
-        elif self.sharded:
-            other.model = self._untrained(self.device)
+        elif self.is_sharded:
+            other.model = self._make_untrained(self.device)
             other.shard()
         else:
             other.model = copy.deepcopy(self.model)
@@ -232,11 +277,11 @@ class Policy:
         """Take over the trained weights of the policy that this one is a `replica` of."""
         own = dict(self.model.named_parameters())
         for name, parameter in other.model.named_parameters():
-            if f".{self.adapter}." in name if self.adapted else parameter.requires_grad:
+            if f".{self.adapter}." in name if self.has_adapter else parameter.requires_grad:
                 own[name].copy_(sharding.full(parameter))
 
     @property
-    def sharded(self) -> bool:
+    def is_sharded(self) -> bool:
         """Whether this process has only a part of the weights."""
         return any(map(sharding.is_sharded, self.model.parameters()))
 
@@ -246,55 +291,56 @@ class Policy:
         Raises:
             ValueError: It is a vision-language model or a mixture of experts.
         """
-        if self.vision or transformer.has_experts(self.model):
+        config = self.model.config.get_text_config()
+        if self.vision or any(getattr(config, name, None) for name in _EXPERTS):
             kind = "a vision-language model" if self.vision else "a mixture of experts"
             raise ValueError(
-                f"{self.name!r} is {kind}, which is trained in one process: in several, each "
-                "must run the same layers; start it without torchrun"
+                f"{self.name!r} is {kind}, which trains in one process; start without torchrun"
             )
-        base = self.model.get_base_model() if self.adapted else self.model
-        whole = self.parameters() if self.adapted else []
-        half = self.dtype == torch.bfloat16 and not self.adapted
-        sharding.shard(self.model, transformer.blocks(base), whole, half=half)
+        blocks = set(self._base._no_split_modules or ())  # noqa: SLF001 - its only public place
+        whole = self.parameters() if self.has_adapter else []
+        half = self.dtype == torch.bfloat16 and not self.has_adapter
+        sharding.shard(self.model, blocks, whole, half=half)
         if self._reference is not None:
-            trained = self._trained()
+            trained = self._collect_trained()
             self._reference = {
                 name: sharding.like(kept, trained[name]) for name, kept in self._reference.items()
             }
 
-    def _untrained(self, device: torch.device | str) -> Any:
-        """A model of this architecture with other weights."""
-        model = transformer.untrained(self.model, device)
-        transformer.prepare(model, gradient_checkpointing=self.gradient_checkpointing)
-        return model
+    def _make_untrained(self, device: torch.device | str) -> Any:
+        """A model of this architecture with other weights, in float32."""
+        from torch.distributed.fsdp import FSDPModule
+
+        kind: Any = next(c for c in type(self.model).__mro__ if not issubclass(c, FSDPModule))
+        with torch.random.fork_rng(devices=[]), torch.device(device):
+            model = kind(self.model.config).float()
+        model.tie_weights()
+        return self._prepare(model)
+
+    @property
+    def _base(self) -> Any:
+        """The model without its adapters."""
+        return self.model.get_base_model() if self.has_adapter else self.model
 
     def weights(self) -> dict[str, Tensor]:
         """A copy of the trained weights; of a sharded policy, this process's part of them."""
-        return {name: p.detach().clone() for name, p in self._trained().items()}
+        return {name: p.detach().clone() for name, p in self._collect_trained().items()}
 
     def set_weights(self, weights: Mapping[str, Tensor]) -> None:
-        """Set the trained weights to those of `weights()`, of this policy or its twin.
+        """Set the trained weights to those of `weights()`, of this policy or its twin."""
+        sharding.assign(self._collect_trained(), weights)
 
-        Raises:
-            ValueError: The weights belong to another architecture.
-        """
-        own = self._trained()
-        if missing := own.keys() - weights.keys():
-            raise ValueError(f"these weights are of another architecture: no {sorted(missing)[:3]}")
-        sharding.assign(own, weights)
-
-    def merged(self) -> Iterator[tuple[str, Tensor]]:
+    def export_weights(self) -> Iterator[tuple[str, Tensor]]:
         """All weights by their names in a checkpoint of the model, an adapter merged into them.
 
         Whole weights, one at a time; of a sharded policy all processes must take each of them.
         """
-        base = self.model.get_base_model() if self.adapted else self.model
-        for name, parameter in base.named_parameters():
+        for name, parameter in self._base.named_parameters():
             if ".lora_" in name:
                 continue
             weight = sharding.full(parameter.detach())
             if name.endswith(".base_layer.weight"):
-                layer: Any = base.get_submodule(name.removesuffix(".base_layer.weight"))
+                layer: Any = self._base.get_submodule(name.removesuffix(".base_layer.weight"))
                 if self.adapter in layer.lora_A:
                     weight = weight + layer.get_delta_weight(self.adapter).detach()
             yield name.replace(".base_layer.", "."), weight
@@ -302,7 +348,7 @@ class Policy:
     @contextmanager
     def active(self) -> Iterator[None]:
         """Context in which the model uses this policy's adapter, if it has one."""
-        before = self.model.active_adapter if self.adapted else self.adapter
+        before = self.model.active_adapter if self.has_adapter else self.adapter
         if before == self.adapter:
             yield
             return
@@ -335,7 +381,7 @@ class Policy:
         never = self._never(logits.device)
         return logits if never is None else logits.index_fill(1, never, NEVER)
 
-    def read(
+    def apply_head(
         self, ids: Tensor, keep: Tensor, value: Callable[[Tensor, Head], Tensor], **context: Any
     ) -> Tensor:
         """Read the last hidden states at the kept positions: [B, L] int, [B, L] bool -> `value`.
@@ -348,9 +394,8 @@ class Policy:
         """
         if self._finish is None:
             raise ValueError(
-                f"the model {self.name!r} changes the logits of its output layer in another way "
-                "than by scaling or soft-capping all of them, so it can be sampled but not "
-                "trained; use another model"
+                f"{self.name!r} changes the logits of its output layer in another way than by "
+                "scaling or soft-capping, so it can be sampled but not trained; use another model"
             )
         layer = self.model.get_output_embeddings().forward
         head = Head(layer, self._finish, self._never(ids.device))
@@ -361,23 +406,40 @@ class Policy:
 
     def states(self, ids: Tensor, keep: Tensor, **context: Any) -> Tensor:
         """Last hidden states at the kept positions, the input of the head: -> [P, D] float32."""
-        return self.read(ids, keep, lambda states, _: states, **context)
+        return self.apply_head(ids, keep, lambda states, _: states, **context)
 
     def _run(
         self, ids: Tensor, head: Callable[[Tensor], Tensor], context: dict[str, Any]
     ) -> tuple[Tensor, Tensor]:
         """Run the model with another function in the place of its output layer.
 
-        Returns the result of `head`, and what the model made of it.
+        `context` has the model's other arguments, under the names of today's transformers. Returns
+        the result of `head`, and what the model made of it.
         """
-        with self.active(), self.computing():
-            return transformer.run(self.model, ids, head, context)
+        if "cache" in context and not _has_cache(type(self._base).forward):
+            context = context | {"past_key_values": context["cache"]}  # its name before 5.24
+            del context["cache"]
+        results: list[Tensor] = []
+
+        def forward(hidden: Tensor) -> Tensor:
+            with torch.autocast(hidden.device.type, enabled=False):
+                results.append(head(hidden))
+            return results[0]
+
+        layer = self.model.get_output_embeddings()
+        layer.forward = forward
+        try:
+            with self.active(), self.computing():
+                out: Tensor = self.model(input_ids=ids, **{"use_cache": False} | context).logits
+        finally:
+            del layer.forward
+        return results[0], out
 
     def _never(self, device: torch.device) -> Tensor | None:
         """Tokens that stand for images, which are never sampled."""
         return torch.tensor(self.vision.marks, device=device) if self.vision else None
 
-    def _found(self) -> Finish | None:
+    def _detect_finish(self) -> Finish | None:
         """What the model does to the logits of its output layer, None if that is not known."""
         token = torch.zeros(1, 1, dtype=torch.long, device=self.device)
 
@@ -385,33 +447,52 @@ class Policy:
             with torch.no_grad():
                 return self._run(token, lambda _: logits.to(token.device), {})[1]
 
-        return Finish.found(finish, self.vocabulary)
+        return Finish.detect(finish, self.vocabulary)
 
     @property
     def vocabulary(self) -> int:
         """Number of logits of a token, V."""
         return int(self.model.config.get_text_config().vocab_size)
 
-    def context(self, batch: Batch) -> dict[str, Tensor]:
+    def prepare_inputs(self, batch: Batch) -> dict[str, Tensor]:
         """Model inputs for a batch beside its tokens: images, and positions of packed rows.
 
         Raises:
             ValueError: The rows are packed, but the model cannot keep them apart.
         """
         if batch.positions is None:
-            return self.seen(batch.ids, batch.images)
+            return self.encode_images(batch.ids, batch.images)
         if not self._packs:
             if self.vision:
                 raise ValueError("update.packed is for text-only models; set update.packed=false")
-            packing.check(
-                self.states, vocabulary=self.vocabulary, device=self.device, dtype=self.dtype
-            )
+            gap, leaks = self._compare_packed()
+            if leaks or gap > _PACKED_ROUNDING[self.dtype]:
+                raise ValueError(
+                    f"this model does not keep packed rows apart (states differ by {gap:.1%}"
+                    f"{', and by the row before' if leaks else ''}); set update.packed=false"
+                )
             self._packs = True
         return {"position_ids": batch.positions}
 
-    def seen(self, ids: Tensor, images: Sequence[Picture]) -> dict[str, Tensor]:
+    @torch.no_grad()
+    def _compare_packed(self) -> tuple[float, bool]:
+        """How far states of packed rows are from those alone, and whether rows see each other."""
+        lengths = [24, 16, 8]
+        ids = torch.arange(1, 1 + sum(lengths), device=self.device)[None] % self.vocabulary
+        places = torch.cat([torch.arange(n, device=self.device) for n in lengths])[None]
+        everywhere = torch.ones_like(ids).bool()
+        packed = self.states(ids, everywhere, position_ids=places)
+        other = ids.clone()
+        other[0, : lengths[0]] = ids[0, : lengths[0]].flip(0)
+        changed = self.states(other, everywhere, position_ids=places)[lengths[0] :]
+        rows = torch.split(ids, lengths, dim=1)
+        alone = torch.cat([self.states(row, torch.ones_like(row).bool()) for row in rows])
+        leak = (packed[lengths[0] :] - changed).abs().max() > 1e-5 * alone.abs().max()
+        return ((packed - alone).norm() / alone.norm()).item(), bool(leak)
+
+    def encode_images(self, ids: Tensor, images: Sequence[Picture]) -> dict[str, Tensor]:
         """Model inputs for the images of whole rows [B, L], in row order."""
-        return self.vision.context(ids, images) if self.vision else {}
+        return self.vision.encode(ids, images) if self.vision else {}
 
     def keep_reference(self) -> None:
         """Make the current policy the reference of the KL term.
@@ -429,23 +510,18 @@ class Policy:
         """Context in which the policy is its reference.
 
         That is the policy at `keep_reference`, else the model without its adapter.
-
-        Raises:
-            RuntimeError: All weights are trained and `keep_reference` was never called.
         """
-        if self._reference is None and not self.adapted:
-            raise RuntimeError("there is no reference; call keep_reference before the first update")
         if self._reference is None:
             with self.model.disable_adapter():
                 yield
             return
-        with sharding.exchanged(self._trained(), self._reference):
+        with sharding.exchanged(self._collect_trained(), self._reference):
             yield
 
-    def _trained(self) -> dict[str, nn.Parameter]:
+    def _collect_trained(self) -> dict[str, nn.Parameter]:
         """Trained parameters by name; names of adapter weights omit the name of the adapter."""
         named = dict(self.model.named_parameters())
-        if not self.adapted:
+        if not self.has_adapter:
             return {name: p for name, p in named.items() if p.requires_grad}
         mine = f".{self.adapter}."
         return {name.replace(mine, "."): p for name, p in named.items() if mine in name}
@@ -458,7 +534,7 @@ class Policy:
         """
         whole = (
             sharding.gathered(self.model.named_parameters())
-            if self.sharded and not self.adapted
+            if self.is_sharded and not self.has_adapter
             else {}
         )
         reference = sharding.gathered((self._reference or {}).items())
@@ -471,9 +547,9 @@ class Policy:
         # no embedding has an adapter; to find that out, peft would request the base from the hub
         one = {"save_embedding_layers": False, "selected_adapters": [self.adapter]}
         if whole:
-            self._untrained("meta").save_pretrained(folder, state_dict=whole)
+            self._make_untrained("meta").save_pretrained(folder, state_dict=whole)
         else:
-            self.model.save_pretrained(folder, **one if self.adapted else {})
+            self.model.save_pretrained(folder, **one if self.has_adapter else {})
         self.tokenizer.save_pretrained(folder)
         if self.vision:
             self.vision.processor.save_pretrained(folder)
@@ -487,18 +563,53 @@ class Policy:
             FileNotFoundError: The folder has no weights.
             ValueError: The weights are damaged, or belong to another architecture.
         """
-        if self.adapted:
-            state = read_tensors(folder / "adapter_model.safetensors")
-            missing, unexpected = adapters.restore(self.model, state)
+        loaded: Any
+        if self.has_adapter:
+            from peft import set_peft_model_state_dict
+
+            state = _read_tensors(folder / "adapter_model.safetensors")
+            loaded = set_peft_model_state_dict(self.model, state)
+            missing = [name for name in loaded.missing_keys if "lora_" in name]
         else:
-            state = read_tensors(folder / "model.safetensors")
-            missing, unexpected = transformer.restore(self.model, state)
-        if missing or unexpected:
+            state = _read_tensors(folder / "model.safetensors")
+            loaded = self.model.load_state_dict(state, strict=False)
+            missing = sorted({*loaded.missing_keys} - {*self.model.all_tied_weights_keys})
+        if missing or loaded.unexpected_keys:
             raise ValueError(
                 f"{folder} holds another architecture than this policy: "
-                f"missing {missing[:3]}, unexpected {unexpected[:3]}"
+                f"missing {missing[:3]}, unexpected {loaded.unexpected_keys[:3]}"
             )
-        kept = folder / REFERENCE
+        reference = folder / REFERENCE
         self._reference = None
-        if kept.is_file():
-            self._reference = {k: t.to(self.device) for k, t in read_tensors(kept).items()}
+        if reference.is_file():
+            self._reference = {k: t.to(self.device) for k, t in _read_tensors(reference).items()}
+
+
+def _read_tensors(file: Path) -> dict[str, Tensor]:
+    """Tensors of a safetensors file.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: The file is damaged.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return load_file(file)
+    except (FileNotFoundError, SafetensorError) as error:
+        kind = ValueError if file.is_file() else FileNotFoundError
+        raise kind(f"{file} is damaged or missing ({error}); use another checkpoint") from error
+
+
+@contextmanager
+def _without_peft_warning() -> Iterator[None]:
+    with warnings.catch_warnings():  # peft 0.21 uses a deprecated name of transformers 5.23
+        warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)
+        yield
+
+
+@functools.cache
+def _has_cache(forward: Callable[..., Any]) -> bool:
+    """Whether a model's forward calls its cache so."""
+    return "cache" in inspect.signature(forward).parameters

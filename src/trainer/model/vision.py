@@ -92,7 +92,7 @@ class Vision:
         self.mark = "".join(tokenizer.convert_ids_to_tokens(around))
         self._read: OrderedDict[Picture, tuple[Tensor, Tensor]] = OrderedDict()
 
-    def expanded(self, ids: Iterable[int], images: Sequence[Picture]) -> list[int]:
+    def expand_marks(self, ids: Iterable[int], images: Sequence[Picture]) -> list[int]:
         """Token ids with the token of each image repeated once for each of its patches.
 
         Raises:
@@ -110,7 +110,7 @@ class Vision:
             for token in ([one] if one != self.token else [one] * self._pieces(next(left)))
         ]
 
-    def context(self, ids: Tensor, images: Sequence[Picture]) -> dict[str, Tensor]:
+    def encode(self, ids: Tensor, images: Sequence[Picture]) -> dict[str, Tensor]:
         """Model inputs for rows [B, L] of ids with these images, in row order."""
         if not images:
             return {}
@@ -121,17 +121,17 @@ class Vision:
         return {
             "pixel_values": torch.cat(patches).to(ids.device),
             "image_grid_thw": grid,
-            "position_ids": self._places(ids, grid),
+            "position_ids": self._compute_positions(ids, grid),
         }
 
-    def places(self, ids: Sequence[int], images: Sequence[Picture]) -> Tensor:
+    def compute_positions(self, ids: Sequence[int], images: Sequence[Picture]) -> Tensor:
         """Positions of the token ids of one row, counted from 0: -> [3, L]."""
         import torch
 
         grid = torch.stack([self._patches(image)[1] for image in images])
-        return self._places(torch.tensor([ids]), grid)[:, 0]
+        return self._compute_positions(torch.tensor([ids]), grid)[:, 0]
 
-    def _places(self, ids: Tensor, grid: Tensor) -> Tensor:
+    def _compute_positions(self, ids: Tensor, grid: Tensor) -> Tensor:
         kinds = (ids == self.token).int()
         places: Tensor
         places, _ = self._core.get_rope_index(ids, mm_token_type_ids=kinds, image_grid_thw=grid)

@@ -16,8 +16,8 @@ from agent_envs.prompt import escape_marks
 from agent_envs.replies import read_action
 from agent_envs.sotopia.acts import Act, parse_act
 from agent_envs.sotopia.prompt import TEMPLATE
-from trainer.engine.gather import Gather
-from trainer.engine.sampling import Decoding
+from trainer.engine import Decoding, Prompt
+from trainer.engine.own import Gather
 from trainer.options import STRICT, NonNegative, Positive
 from trainer.run.completed import Completed
 
@@ -102,7 +102,7 @@ class PolicyPartner:
                 "lower partner.max_reply_tokens or env.max_turns, or use another partner.model"
             )
         seeds = [[s.seed, len(t.said)] for s, t in zip(speakers, talks, strict=True)]
-        replies = batch.reply(range(len(talks)), prompts, seeds)
+        replies = batch.reply(range(len(talks)), list(map(Prompt, prompts)), seeds)
         return [
             _act(reply.text, talk, speaker.side)
             for reply, talk, speaker in zip(replies, talks, speakers, strict=True)

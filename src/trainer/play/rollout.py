@@ -21,9 +21,8 @@ from agent_envs.prompt import escape_marks, leave_out_goal
 from agent_envs.replies import read_action
 from agent_envs.spaces import ACTION_LENGTH
 from agent_envs.vector import call_in_thread, waits
-from trainer.engine import UNBEGUN, Begun, Reply, conversation_seeds
-from trainer.engine.gather import run
-from trainer.engine.sampling import FORM
+from trainer.engine import FORM, UNBEGUN, Begun, Prompt, Reply, conversation_seeds
+from trainer.engine.own import run
 from trainer.errors import RecipeError
 from trainer.play.environments import make_env, reply_form
 from trainer.play.episode import Stepped, TextEpisode, call_env, draw_numbers
@@ -432,13 +431,8 @@ class _Wave:
                 return self._leave(row, episode.fail(error))
             if not self._fits(episode, self.session.room(row) - len(past.ids), size):
                 break
-            reply = await self.session.reply(
-                row,
-                [*past.ids, *episode.prompt],
-                images=[*past.images, *episode.images],
-                admissible=actions if constrained else None,
-                begun=begun,
-            )
+            ids, images = [*past.ids, *episode.prompt], [*past.images, *episode.images]
+            reply = await self.session.reply(row, Prompt(ids, images, actions, begun))
             past, begun = _NOTHING, UNBEGUN
             if self.listening is not None:
                 await self.listening.ask(row, (episode.env, reply.text))
@@ -511,7 +505,7 @@ def expand_images(policy: Policy, ids: Sequence[int], images: Sequence[Picture])
         ValueError: There are images, and the policy is text-only.
     """
     if policy.vision is not None:
-        return policy.vision.expanded(ids, images)
+        return policy.vision.expand_marks(ids, images)
     if images:
         raise ValueError(
             "the environment shows images, but this model reads only text; use a vision-language "

@@ -29,8 +29,7 @@ FREE = {
     "sampling.actors",
     "sampling.failures",
     "engine.urls",
-    "engine.memory",
-    "engine.seconds",
+    "engine.options.gpu_memory_utilization",
     "engine.patience",
     "eval.every",
 }

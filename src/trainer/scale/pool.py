@@ -21,19 +21,18 @@ from agent_envs.assets import require
 from agent_envs.imports import describe_error, message_of
 from trainer.engine import EngineError, Sampler
 from trainer.engine.servers import Servers
-from trainer.engine.talks import Talks
+from trainer.engine.vllm import VLLMSession
 from trainer.errors import find_shortage
 from trainer.model.chat import Chat
 from trainer.play.rollout import Rollouts
-from trainer.run.stopping import at_once
+from trainer.run.stopping import stop_at_once
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from transformers import PreTrainedTokenizerBase
 
-    from trainer.engine.options import EngineOptions
-    from trainer.engine.sampling import Decoding
+    from trainer.engine import Decoding, EngineOptions
     from trainer.engine.vllm import VLLMEngine
     from trainer.model.policy import Policy
     from trainer.play.failures import Failure
@@ -218,7 +217,9 @@ class Player:
         tokenizer: PreTrainedTokenizerBase,
     ) -> None:
         if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, at_once)  # an environment's own KeyboardInterrupt differs
+            signal.signal(
+                signal.SIGINT, stop_at_once
+            )  # an environment's own KeyboardInterrupt differs
         sys.path.extend(entry or folder for entry in path if entry not in sys.path)
         if Path(folder).is_dir():
             os.chdir(folder)
@@ -234,7 +235,7 @@ class Player:
         kept = next((one for one in self._kept if one == order.rollouts), None)
         if kept is None:
             self._kept.append(kept := order.rollouts)
-        self._servers.sent = order.weights
+        self._servers.require_weights(order.weights)
         engine: Any = _Asking(self._servers, self._reader.chat, order.version, part.first)
         sampler = Sampler(engine, cast("Policy", self._reader), order.decoding)
         return kept.attempt(part.tasks, sampler, order.seed, first=part.first)
@@ -257,7 +258,7 @@ class _Asking:
     version: int
     first: int
 
-    def open(self, seeds: Sequence[int], decoding: Decoding, *, fresh: bool = False) -> Talks:
-        return Talks(
-            self.servers, self.chat, self.version, seeds, decoding, fresh=fresh, first=self.first
+    def open(self, seeds: Sequence[int], decoding: Decoding, *, fresh: bool = False) -> VLLMSession:
+        return VLLMSession(
+            self.servers, self.chat, self.version, seeds, decoding, fresh, self.first
         )

@@ -281,6 +281,14 @@ class Table:
         return reply
 
 
+def test_the_temper_is_that_of_the_scene_or_one_for_all():
+    scene, rng = draw_scene("bargain", 0), np.random.default_rng(0)
+    for side in (0, 1):
+        assert ScriptedPartner().begin(scene, side, rng).temper == NUMBERS[scene.temper[side]]
+    assert scene.temper[0] != scene.temper[1]
+    assert ScriptedPartner("fair").begin(scene, 1, rng).temper == NUMBERS["fair"]
+
+
 def test_it_asks_back_what_is_unclear_and_waits_for_who_can_take_back():
     table = Table("bargain", 0, "stubborn")
     table.hear(offer(table.game, 0.1)[0])

@@ -72,20 +72,20 @@ def strings(rng, count):
         length = rng.randint(fewest, most)
         return "".join(rng.choice(members[rng.choice(some)]) for _ in range(length))
 
-    for _ in range(count):
+    def mix():
         odd = [rng.random() < 0.2 for _ in range(rng.randint(1, 40))]
-        english = (draw(kinds, 1, 1) if one else rng.choice(ORDINARY) for one in odd)
-        yield rng.choices(
-            [
-                draw(kinds, 1, 20),
-                draw(rng.sample(kinds, rng.randint(2, 5)), 1, 30),
-                "".join(rng.choices(every, k=rng.randint(1, 12))),
-                "".join(english) + rng.choice(ENDINGS),
-                "x" * rng.randint(200, 255) + draw("LPHN0KEsdmqXZY", 1, 300),  # a long token
-                draw("YPMFfZTtGkX#0L", 1, 16),
-            ],
-            weights=[30, 20, 15, 15, 10, 10],
-        )[0]
+        return "".join(draw(kinds, 1, 1) if one else rng.choice(ORDINARY) for one in odd)
+
+    makers = {
+        lambda: draw(kinds, 1, 20): 30,
+        lambda: draw(rng.sample(kinds, rng.randint(2, 5)), 1, 30): 20,
+        lambda: "".join(rng.choices(every, k=rng.randint(1, 12))): 15,
+        lambda: mix() + rng.choice(ENDINGS): 15,
+        lambda: "x" * rng.randint(200, 255) + draw("LPHN0KEsdmqXZY", 1, 300): 10,  # a long token
+        lambda: draw("YPMFfZTtGkX#0L", 1, 16): 10,
+    }
+    for make in rng.choices(list(makers), weights=list(makers.values()), k=count):
+        yield make()
 
 
 def people(shared_data):

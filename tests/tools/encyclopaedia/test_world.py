@@ -39,14 +39,10 @@ def passages(world):
     ("relation", "shown", "answer"),
     [
         ("melting", "tin", "232 degrees Celsius"),  # not where grey tin turns into white
-        ("melting", "sulfur", "115 degrees Celsius"),
         ("melting", "phosphorus", "44.1 degrees Celsius"),
-        ("year", "potassium", "1807"),
         ("currency", "Thailand", "baht"),
         ("before the euro", "Germany", "Deutsche Mark"),
-        ("script", "Persian", "Perso-Arabic"),
         ("of three letters", "LCA", "St. Lucia"),
-        ("capital of", "Ulaanbaatar", "Mongolia"),
         ("discoverer", "ytterbium", "Marignac"),
         ("zone", "Liberia in Costa Rica", "America/Costa_Rica"),
         ("of iata", "HRE", "Robert Gabriel Mugabe International Airport"),
@@ -56,23 +52,18 @@ def test_answers(facts, relation, shown, answer):
     assert answer in facts[relation, shown]
 
 
-@pytest.mark.parametrize(
-    ("relation", "shown"),
-    [
-        ("year", "magnesium"),  # Black 1755 or Davy 1808
-        ("discoverer", "manganese"),
-        ("year", "rhenium"),
-        ("euro year", "San Marino"),
-        ("language", "Guinea"),
-        ("zone", "Liberia"),  # a country, and a city in another
-        ("area", "Serbia"),
-        ("airport", "London in the United Kingdom"),  # six have the city in the table
-        ("of iata", "ECN"),
-        ("city", "Newcastle Airport"),  # also in South Africa and Australia
-    ],
-)
-def test_what_has_several_right_answers_is_not_asked(facts, relation, shown):
-    assert (relation, shown) not in facts
+def test_what_has_several_right_answers_is_not_asked(facts):
+    assert facts.keys().isdisjoint(
+        {
+            ("year", "magnesium"),  # Black 1755 or Davy 1808
+            ("discoverer", "manganese"),
+            ("euro year", "San Marino"),
+            ("language", "Guinea"),
+            ("zone", "Liberia"),  # a country, and a city in another
+            ("airport", "London in the United Kingdom"),  # six have the city in the table
+            ("city", "Newcastle Airport"),  # also in South Africa and Australia
+        }
+    )
 
 
 def test_names_that_one_thing_has(world, facts):
@@ -95,10 +86,8 @@ def test_passages_say_what_is_sure(passages):
     assert "borders" not in passages["Geography of Serbia"]
     assert "Kosovo" not in passages["Geography of Albania"]
     assert "5f14 6d" not in passages["Darmstadtium"]  # reckoned, not measured
-    assert "adopted in 1999" in passages["Money in Italy"]
     assert "notes followed in 2002" in passages["Money in Italy"]
     assert "2002" not in passages["Money in Croatia"]
-    assert "capital of Vanuatu" in passages["Port-Vila"]
 
 
 def test_passages_keep_to_their_length_whatever_wording_is_drawn(world):
