@@ -17,8 +17,7 @@ from trainer.build import evaluate_model
 from trainer.model.pretrained import resolve
 from trainer.run import evaluate
 
-OUT = Path("runs/trl-quickstart")
-PROCESSES = int(os.environ.get("WORLD_SIZE", "1"))
+OUT, PROCESSES = Path("runs/trl-quickstart"), int(os.environ.get("WORLD_SIZE", "1"))
 STEPS, TASKS, ROLLOUTS, ROWS = 20, 16, 8, 32  # ROWS: of a forward and backward pass
 
 

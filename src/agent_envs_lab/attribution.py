@@ -103,7 +103,7 @@ def attribute(policy: Policy, episodes: Sequence[Episode], *, tokens: int) -> At
 def attribute_model(recipe: Recipe, source: Path | None = None) -> Attribution:
     """Attribution of a recipe's model, or of a checkpoint, over the evaluation panel."""
     held_out = make_rollouts(recipe, recipe.eval.split, blind=PARTS)
-    panel = evaluate.draw(held_out.panel, recipe.eval.tasks)
+    panel = evaluate.draw_panel(held_out.panel, recipe.eval.tasks)
     policy = load_policy(recipe.policy, source)
     sampler = make_sampler(recipe, OwnEngine(policy), policy, recipe.eval.temperature)
     played = play_panel(recipe, sampler, held_out, panel)

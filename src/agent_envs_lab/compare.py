@@ -112,7 +112,7 @@ def difference(first: Evaluation, second: Evaluation) -> Difference:
     Raises:
         PanelError: Their panels differ.
     """
-    test = evaluate.paired(first, second)
+    test = evaluate.compare_paired(first, second)
     one, two = first.overall, second.overall
     change = two.rate - one.rate
     related = _correlation(np.array(first.success, bool), np.array(second.success, bool))

@@ -15,13 +15,13 @@ import numpy as np
 import torch
 
 from agent_envs.web import ServerError
+from agent_envs_lab import memory
 from credit.filters import is_dead
 from trainer.build import derive, load_policy, make_method, make_rollouts, make_sampler
 from trainer.engine import make_engine
 from trainer.learn.batch import make_rows
 from trainer.learn.update import recomputed
 from trainer.play.rollout import draw_tasks
-from trainer.run import memory
 from trainer.run.checks import check_columns
 
 if TYPE_CHECKING:
@@ -110,12 +110,13 @@ def _model(policy: Policy) -> Finding:
 
 
 def _memory(policy: Policy, recipe: Recipe, *, reference: bool) -> Finding:
-    parts = memory.estimate(policy, recipe, reference=reference)
-    there, needed = memory.available(policy.device), sum(parts.values())
-    said = f"about {needed / memory.GIB:.2g} of {there / memory.GIB:.2g} GiB: {memory.told(parts)}"
+    parts = memory.estimate_memory(policy, recipe, reference=reference)
+    there, needed = memory.read_total(policy.device), sum(parts.values())
+    share = f"about {needed / memory.GIB:.2g} of {there / memory.GIB:.2g} GiB"
+    said = f"{share}: {memory.describe_parts(parts)}"
     if needed <= _FULL * there:
         return Finding("ok", "memory", said)
-    return Finding("error", "memory", f"{said}; {memory.remedy(parts)}")
+    return Finding("error", "memory", f"{said}; {memory.suggest_remedy(parts)}")
 
 
 def _resolution(policy: Policy, rate: float) -> Finding:

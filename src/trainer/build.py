@@ -247,7 +247,7 @@ def evaluate_model(recipe: Recipe, run: Path | None = None) -> Evaluation:
     if run is not None and source is None:
         raise CheckpointError(f"{run} has no checkpoint yet; train on with --resume")
     held_out = make_rollouts(recipe, recipe.eval.split)
-    panel = evaluate.draw(held_out.panel, recipe.eval.tasks)
+    panel = evaluate.draw_panel(held_out.panel, recipe.eval.tasks)
     policy = load_policy(recipe.policy, source)
     with TemporaryDirectory() as folder:
         engine = make_engine(recipe.engine, policy, Path(folder))

@@ -15,7 +15,7 @@ divide the tasks and the rows, and take the same steps as one.
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ import torch
 
 import credit
 from agent_envs import endpoint
-from agent_envs.vector import waits
+from agent_envs.imports import message_of
 from credit.filters import has_signal
 from trainer import recipe as recipes
 from trainer.build import (
@@ -37,6 +37,7 @@ from trainer.build import (
     make_sampler,
 )
 from trainer.engine import make_engine
+from trainer.errors import OutOfMemory, is_of_memory
 from trainer.learn import sft
 from trainer.learn.batch import make_rows
 from trainer.learn.correction import corrected, fill_entropies
@@ -46,21 +47,18 @@ from trainer.play import failures
 from trainer.play import records as recorded
 from trainer.play.rollout import draw_tasks
 from trainer.play.source import Source
-from trainer.run import evaluate, memory, provenance, report
+from trainer.run import evaluate, provenance, report
 from trainer.run import run_folder as records
 from trainer.run.checkpoint import Checkpoints
 from trainer.run.checks import check_columns, check_folder, check_source
-from trainer.run.contention import Clock, contended
 from trainer.run.lock import locked
-from trainer.run.metrics import Metrics, Silent, concentration, describe
-from trainer.run.stalled import Stalled
-from trainer.run.stopping import Stop, Stopped, handled
+from trainer.run.metrics import Metrics, Silent, StallWatch, concentration, describe
+from trainer.run.stopping import Stop, Stopped, note_signals
 from trainer.run.trackers import Tracker
 from trainer.scale import parallel, sharding
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -101,7 +99,7 @@ def train(
     """
     with ExitStack() as held:
         held.enter_context(parallel.joined(recipe.policy.device))
-        stop = held.enter_context(handled())
+        stop = held.enter_context(note_signals())
         parallel.check_alike("recipe", repr(recipe))
         lock = parallel.first_only(lambda: held.enter_context(locked(folder)))
         parallel.first(lambda: check_folder(recipe, folder, resume=resume))
@@ -147,8 +145,8 @@ class _Run:
         if recipe.sft.steps:
             sft.require_expert(self.training, recipe.sft.expert)
         self.held_out = make_rollouts(recipe, recipe.eval.split)
-        self.tasks = evaluate.draw(self.training.panel, recipe.env.games, "env.games")
-        self.panel = evaluate.draw(self.held_out.panel, recipe.eval.tasks)
+        self.tasks = evaluate.draw_panel(self.training.panel, recipe.env.games, "env.games")
+        self.panel = evaluate.draw_panel(self.held_out.panel, recipe.eval.tasks)
         self.source = Source(recipe, self.training, self.tasks)
         self.policy = load_policy(recipe.policy)
         self.kl_coefficient = recipe.update.kl_coefficient
@@ -157,8 +155,8 @@ class _Run:
         self.checkpoints = Checkpoints(
             folder / "checkpoints", recipe.run.keep, frozenset({recipe.sft.steps})
         )
-        self.stalled = Stalled()
-        self.contended, self.failed, self.measured = False, 0.0, ""
+        self.stalled = StallWatch()
+        self.failed, self.measured = 0.0, ""
 
     def go(self, log: Metrics | Silent) -> None:
         """Run all remaining steps."""
@@ -181,13 +179,12 @@ class _Run:
         while self.step < total:
             self._stop_if_asked()
             self.step += 1
-            began, clock = time.monotonic(), Clock.now()
+            began = time.monotonic()
             values = self.imitate() if self.step <= warm else self.improve()
             self.source.settle()  # nothing is sampled while weights change
             if self.step >= warm:  # before, nothing is sampled at all
                 self.engine.sync(self.policy, self.step)
             values["seconds"] = time.monotonic() - began
-            self._watch(clock)
             if self._due(self.recipe.eval.every, warm, total) and self.step >= warm:
                 values |= self.evaluate()
             stage, done = ("sft", self.step) if self.step <= warm else ("rl", self.step - warm)
@@ -211,7 +208,7 @@ class _Run:
         Raises:
             Stopped: It was.
         """
-        number = self.stop.agreed()
+        number = self.stop.agree()
         if not number:
             return
         if self.step and self.step not in parallel.first(self.checkpoints.steps):
@@ -234,14 +231,14 @@ class _Run:
         )
         shown = self._kept(attempts, len(drawn))
         rows = make_rows(shown, max_tokens=self.recipe.sampling.max_tokens)
-        with self._spacious("imitating", "lower sft.episodes"):
+        with self._name_shortage("imitating", "lower sft.episodes"):
             return sft.imitate(self.learner, rows) | {"failed": self.failed}
 
     def improve(self) -> dict[str, float]:
         """One step of reinforcement learning, as in the algorithm box of this module."""
         sampling = self.recipe.sampling
         began = time.monotonic()
-        with self._spacious("sampling", "lower sampling.rows or sampling.max_tokens"):
+        with self._name_shortage("sampling", "lower sampling.rows or sampling.max_tokens"):
             played = self._kept(*self.source.take(self.step, self._sampler()))
         seconds = time.monotonic() - began
         rows, differences = self._compared(
@@ -256,14 +253,14 @@ class _Run:
             rollouts=self.training,
             sampler=self._sampler(),
         )
-        with self._spacious("giving credit", "lower update.tokens"):
+        with self._name_shortage("giving credit", "lower update.tokens"):
             rows, advantage, learned, more, failed = self.method.credit(experience)
         self._note(failed, "credit")
         self._record(played, advantage)
         if self.recipe.update.skip_dead_groups:
             mask = has_signal(experience.turns, advantage)
             rows = [row for row in rows if mask[row.turn[0]]]
-        with self._spacious("updating", "lower update.tokens"):
+        with self._name_shortage("updating", "lower update.tokens"):
             values = learned | self.recipe.update(
                 self.learner,
                 rows,
@@ -287,13 +284,27 @@ class _Run:
         }
         values["concentration"] = concentration(advantage, experience.turns.trajectory)
         values |= differences | describe(played) | speed
-        if said := self.stalled.after(values):
+        if said := self.stalled.check_after(values):
             self.log.warning(self.step, said)
         return values
 
-    def _spacious(self, part: str, remedy: str) -> AbstractContextManager[None]:
-        """Context in which a lack of memory becomes an error that names the part."""
-        return memory.named(part, f"{remedy} and continue with --resume", self.policy, self.recipe)
+    @contextmanager
+    def _name_shortage(self, part: str, remedy: str) -> Iterator[None]:
+        """Context in which a lack of memory becomes an error that names the part and the remedy.
+
+        Raises:
+            OutOfMemory: torch could not allocate.
+        """
+        try:
+            yield
+        except (RuntimeError, MemoryError) as error:
+            if not is_of_memory(error):
+                raise
+            self.policy.model.zero_grad()
+            raise OutOfMemory(
+                f"out of memory while {part} ({message_of(error):.120}); {remedy} and continue "
+                "with --resume. `agent-envs doctor` says what the recipe needs"
+            ) from error
 
     def _compared(
         self, played: list[Episode], rows: list[Row]
@@ -355,7 +366,7 @@ class _Run:
         """Evaluate on the panel of the evaluation and write `eval/step_N.json`."""
         temperature = self.recipe.eval.temperature
         sampler = make_sampler(self.recipe, self.engine, self.policy, temperature)
-        with self._spacious("evaluating", "lower sampling.rows or sampling.max_tokens"):
+        with self._name_shortage("evaluating", "lower sampling.rows or sampling.max_tokens"):
             result, failed = evaluate_policy(self.recipe, sampler, self.held_out, self.panel)
         self._note(failed, "evaluation")
         limit, tried = self.recipe.sampling.failures, len(self.panel.task_ids)
@@ -444,13 +455,3 @@ class _Run:
         if self.step >= self.recipe.sft.steps:
             self.method.begin(self.policy, self.folder)
             self.method.restore(path)
-
-    def _watch(self, before: Clock) -> None:
-        """Say once if others use this machine's cores; waiting for servers is no sign of it."""
-        computes = self.policy.device.type == "cpu" and self.recipe.engine.name == "own"
-        if self.contended or not computes or waits(self.training.envs(1)[0]):
-            return
-        said = contended(Clock.now().since(before), torch.get_num_threads())
-        if said:
-            self.contended = True
-            self.log.warning(self.step, said)

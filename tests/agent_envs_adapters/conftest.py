@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from agent_envs_adapters.episodes import Episodes
-from tests.trainer.conftest import *  # noqa: F403 - its fixtures
-from tests.trainer.conftest import _one_thread, _unreported  # noqa: F401
 from trainer.play.records import Episode, Step
 
 if TYPE_CHECKING:
     from credit import TurnRecord
+
+
+if find_spec("peft"):  # the extra [train], which some peers do without
+    from tests.trainer.conftest import *  # noqa: F403 - its fixtures
+    from tests.trainer.conftest import _one_thread, _unreported  # noqa: F401
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from trainer.play.records import Episode, Step
 from trainer.run import evaluate
-from trainer.run.evaluate import Evaluation, PanelError, paired, wilson
+from trainer.run.evaluate import Evaluation, PanelError, compare_paired, compute_wilson
 
 
 def evaluation(success, **changes):
@@ -35,18 +35,18 @@ def evaluation(success, **changes):
 
 def test_wilson_by_hand():
     # 10 of 10, z = 1.959964, z^2 = 3.841459: low = 10 / (10 + 3.841459) = 0.722467, high = 1
-    assert wilson(10, 10).low == pytest.approx(0.722467, abs=1e-6)
-    assert wilson(10, 10).high == pytest.approx(1.0)
+    assert compute_wilson(10, 10).low == pytest.approx(0.722467, abs=1e-6)
+    assert compute_wilson(10, 10).high == pytest.approx(1.0)
     # 50 of 100: 0.5 -+ z sqrt(0.25/100 + z^2/40000) / (1 + z^2/100) = 0.5 -+ 0.096168
-    assert wilson(50, 100).low == pytest.approx(0.403832, abs=1e-6)
-    assert wilson(50, 100).high == pytest.approx(0.596168, abs=1e-6)
-    assert str(wilson(50, 100)) == "50/100  50% [40–60%]"
+    assert compute_wilson(50, 100).low == pytest.approx(0.403832, abs=1e-6)
+    assert compute_wilson(50, 100).high == pytest.approx(0.596168, abs=1e-6)
+    assert str(compute_wilson(50, 100)) == "50/100  50% [40–60%]"
 
 
 @given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
 def test_an_interval_holds_its_rate_and_mirrors(pair):
     successes, count = pair
-    one, other = wilson(successes, count), wilson(count - successes, count)
+    one, other = compute_wilson(successes, count), compute_wilson(count - successes, count)
     assert -1e-12 <= one.low <= one.rate + 1e-12
     assert one.rate - 1e-12 <= one.high <= 1 + 1e-12
     assert one.low == pytest.approx(1 - other.high, abs=1e-9)
@@ -55,14 +55,14 @@ def test_an_interval_holds_its_rate_and_mirrors(pair):
 @pytest.mark.parametrize(("successes", "count"), [(0, 0), (3, 2), (-1, 2)])
 def test_no_interval_of_nothing(successes, count):
     with pytest.raises(ValueError, match=f"got {successes}, {count}"):
-        wilson(successes, count)
+        compute_wilson(successes, count)
 
 
 def test_paired_by_hand():
     # 1 task only the first solved, 8 only the second: p = 2 (C(9,0) + C(9,1)) / 2^9 = 20 / 512
     first = evaluation([True] + [False] * 8 + [True] * 5)
     second = evaluation([False] + [True] * 8 + [True] * 5)
-    test = paired(first, second)
+    test = compare_paired(first, second)
     assert (test.only_first, test.only_second) == (1, 8)
     assert test.p == pytest.approx(2 * (comb(9, 0) + comb(9, 1)) / 2**9)
 
@@ -70,15 +70,15 @@ def test_paired_by_hand():
 def test_paired_is_symmetric_and_blind_to_agreement():
     first = evaluation([True, False, False, False, True])
     second = evaluation([False, True, True, True, True])
-    assert paired(first, second).p == paired(second, first).p
-    assert paired(first, first).p == 1.0
+    assert compare_paired(first, second).p == compare_paired(second, first).p
+    assert compare_paired(first, first).p == 1.0
 
 
 @pytest.mark.parametrize("changes", [{"panel_hash": "other"}, {"task_ids": ["a", "b"]}])
 def test_different_panels_are_not_compared(changes):
     one = evaluation([True, False])
     with pytest.raises(PanelError, match="same split, data and number of tasks"):
-        paired(one, replace(one, **changes))
+        compare_paired(one, replace(one, **changes))
 
 
 def test_by_type():
@@ -91,7 +91,7 @@ def test_by_type():
 
 
 def test_tasks_without_a_type_have_one_row_of_success():
-    made = evaluate.table(evaluation([1, 0], task_types=["", ""])).renderables[0]
+    made = evaluate.make_table(evaluation([True, False], task_types=["", ""])).renderables[0]
     assert list(made.columns[0].cells) == ["overall", "valid turns"]
 
 
@@ -127,14 +127,14 @@ def test_summarize_keeps_the_order_of_the_panel(panel):
 
 
 def test_a_draw_is_fixed_and_in_order(panel):
-    drawn = evaluate.draw(panel, 2)
-    assert drawn.task_ids == evaluate.draw(panel, 2).task_ids
+    drawn = evaluate.draw_panel(panel, 2)
+    assert drawn.task_ids == evaluate.draw_panel(panel, 2).task_ids
     assert [t for t in panel.task_ids if t in drawn.task_ids] == list(drawn.task_ids)
     assert drawn.hash != panel.hash
-    assert evaluate.draw(panel, 0) is panel
-    assert evaluate.draw(panel, 4).hash == panel.hash
+    assert evaluate.draw_panel(panel, 0) is panel
+    assert evaluate.draw_panel(panel, 4).hash == panel.hash
     with pytest.raises(ValueError, match=r"eval\.tasks=5.*has 4 tasks"):
-        evaluate.draw(panel, 5)
+        evaluate.draw_panel(panel, 5)
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from trainer.play.environments import Env, PromptOptions
 from trainer.play.failures import Failure, LimitError, check_limit, split_attempts
 from trainer.play.rollout import Rollouts, Start, Task
 from trainer.run import metrics
-from trainer.run.stopping import Stopped, handled
+from trainer.run.stopping import Stopped, note_signals
 from trainer.train import train
 
 from .conftest import METHODS, Script, Words, figures, learner, own_sampler, quiet, same, short
@@ -124,7 +124,7 @@ def test_ctrl_c_in_an_environment_stops_the_run(corridor, monkeypatch):
     monkeypatch.setattr(corridor.Corridor, "act", pressed)
     with pytest.raises(KeyboardInterrupt):  # in a script
         play(tasks(3))
-    with handled() as stop, pytest.raises(Stopped):  # noqa: PT012 - in a run, the second time
+    with note_signals() as stop, pytest.raises(Stopped):  # noqa: PT012 - in a run, the second time
         play(tasks(1))
         assert stop.asked == signal.SIGINT
         play(tasks(1))

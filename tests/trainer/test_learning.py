@@ -84,7 +84,7 @@ def test_the_quickstart_learns_in_a_third_of_its_steps(tmp_path):
     chosen = recipe.load("alfworld mgr pocket", ["run.steps=10", "run.threads=1", "eval.every=0"])
     train(chosen, tmp_path, console=quiet())
     ((_, start), (_, end)), _ = evaluations_of(tmp_path)
-    test = evaluate.paired(start, end)
+    test = evaluate.compare_paired(start, end)
     assert end.overall.rate > start.overall.rate + 0.08
     assert test.p < 0.05
     assert end.valid > start.valid - 0.05

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from trainer.run.stalled import Stalled
+from trainer.run.metrics import StallWatch
 
 
 def said(*steps):
     """After steps with these shares of dead and identical groups."""
-    stalled = Stalled()
-    return [stalled.after({"dead_groups": dead, "identical_groups": same}) for dead, same in steps]
+    stalled = StallWatch()
+    return [
+        stalled.check_after({"dead_groups": dead, "identical_groups": same}) for dead, same in steps
+    ]
 
 
 @pytest.mark.parametrize("step", [(0.8, 0.8), (0.0, 0.0)])

@@ -13,7 +13,7 @@ import pytest
 
 from trainer.run.checkpoint import Checkpoints
 from trainer.run.checks import RunError
-from trainer.run.stopping import Stopped, handled, interrupted, marked
+from trainer.run.stopping import Stopped, note_signals
 from trainer.train import train
 
 from .conftest import SHORT, figures, quiet, short, weights
@@ -22,37 +22,14 @@ from .conftest import SHORT, figures, quiet, short, weights
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_first_signal_is_noted_and_the_second_stops(number, capfd):
     before = signal.getsignal(number)
-    with pytest.raises(Stopped) as raised, handled() as stop:  # noqa: PT012
-        assert stop.agreed() == 0
+    with pytest.raises(Stopped) as raised, note_signals() as stop:  # noqa: PT012
+        assert stop.agree() == 0
         os.kill(os.getpid(), number)
-        assert stop.agreed() == number
+        assert stop.agree() == number
         assert f"{number.name}: the run stops after this step" in capfd.readouterr().err
         os.kill(os.getpid(), number)
     assert raised.value.code == 128 + number
     assert signal.getsignal(number) == before
-
-
-def test_ctrl_c_differs_from_what_a_user_s_code_raises():
-    """In a command it is `Stopped`; in a script each KeyboardInterrupt counts as Ctrl-C."""
-    own, before = KeyboardInterrupt("own"), signal.getsignal(signal.SIGINT)
-    group = BaseExceptionGroup("of trio", [ValueError(), Stopped("stopped", signal.SIGINT)])
-    assert interrupted(own)
-    with marked():
-        assert not interrupted(own)
-        assert interrupted(group)
-        with pytest.raises(Stopped) as raised:
-            signal.raise_signal(signal.SIGINT)
-        assert interrupted(raised.value)
-        assert raised.value.code == 130
-    assert signal.getsignal(signal.SIGINT) is before
-    with handled():
-        assert not interrupted(own)
-    found = []
-    thread = threading.Thread(target=lambda: found.append(interrupted(own)))
-    thread.start()
-    thread.join()
-    assert found == [False]
-    assert not interrupted(SystemExit(1))
 
 
 def test_in_a_thread_signals_keep_their_meaning():
@@ -60,8 +37,8 @@ def test_in_a_thread_signals_keep_their_meaning():
     found = []
 
     def work():
-        with handled() as stop:
-            found.append((stop.agreed(), signal.getsignal(signal.SIGTERM)))
+        with note_signals() as stop:
+            found.append((stop.agree(), signal.getsignal(signal.SIGTERM)))
 
     thread = threading.Thread(target=work)
     thread.start()

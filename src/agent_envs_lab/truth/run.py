@@ -36,7 +36,7 @@ from trainer.play.rollout import draw_tasks
 from trainer.run import evaluate, metrics
 from trainer.run import run_folder as records
 from trainer.run.checkpoint import Checkpoints, append_line, write_text
-from trainer.run.values import is_number
+from trainer.run.metrics import is_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -219,7 +219,7 @@ class _Measurement:
         self.out, self.plan, self.players, self.bar = out, plan, players, bar
         self.recipe = recipe = players.recipe
         self.size = recipe.sampling.rollouts
-        panel = evaluate.draw(
+        panel = evaluate.draw_panel(
             make_rollouts(recipe, recipe.env.split).panel, recipe.env.games, "env.games"
         )
         seed = derive(recipe.run.seed, 0, "truth")

@@ -12,7 +12,7 @@ import warnings
 from pathlib import Path
 
 from trainer.cli.extras import MissingExtraError, require_extra
-from trainer.run.stopping import marked
+from trainer.run.stopping import stop_on_interrupt
 
 TRACEBACK = "AGENT_ENVS_TRACEBACK"
 """Environment variable that turns tracebacks on."""
@@ -31,7 +31,7 @@ def main() -> None:
         require_extra("cli", "the command agent-envs")
         from trainer.cli.app import app
 
-        with marked():
+        with stop_on_interrupt():
             app()
     except MissingExtraError as error:
         sys.exit(f"agent-envs: {error}")

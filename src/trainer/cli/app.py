@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from trainer.cli.recipes import recipes
-from trainer.cli.train import evaluate, report, study, train
+from trainer.cli.train import evaluate, report, train
 
 app = typer.Typer(
     name="agent-envs",
@@ -19,7 +19,6 @@ app = typer.Typer(
 )
 app.command()(train)
 app.command("eval")(evaluate)
-app.command()(study)
 app.command()(report)
 app.command()(recipes)
 

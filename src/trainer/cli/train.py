@@ -46,7 +46,8 @@ UNREAD = ("env.split", "env.games", "engine.correction", "eval.every")
 """Options of these sections that it does not read."""
 
 
-def _path(given: str) -> Path:
+def parse_path(given: str) -> Path:
+    """The path of an option, which must not be empty."""
     if not given:
         raise typer.BadParameter("an empty path; leave --out away, or name a folder or file")
     return Path(given)
@@ -59,7 +60,7 @@ def train(
         typer.Option(
             help="Run folder, runs/RECIPE by default.",
             show_default=False,
-            parser=_path,
+            parser=parse_path,
             metavar="PATH",
         ),
     ] = None,
@@ -71,7 +72,7 @@ def train(
 ) -> None:
     """Train with a recipe: warm start, reinforcement learning, evaluation, report."""
     require_extra("train", "train")
-    trackers = _trackers(track)
+    trackers = list_trackers(track)
     given = chosen(recipe)  # before torch is imported, so that mistakes are refused at once
     from trainer.run.checkpoint import check_out
     from trainer.train import train as run
@@ -91,10 +92,10 @@ def train(
             )
         raise typer.Exit(getattr(error, "code", 130)) from None
     if os.environ.get("RANK", "0") == "0":
-        _summary(folder, page)
+        _print_summary(folder, page)
 
 
-def _trackers(names: Sequence[str] | None) -> list[str]:
+def list_trackers(names: Sequence[str] | None) -> list[str]:
     """The libraries to copy the log to, each once, if they are known and installed."""
     from agent_envs.panels import one_of
     from trainer.run.trackers import NAMES
@@ -120,17 +121,8 @@ def evaluate(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Save the evaluation as JSON.", parser=_path, metavar="PATH"),
+        typer.Option(help="Save the evaluation as JSON.", parser=parse_path, metavar="PATH"),
     ] = None,
-    *,
-    attribution: Annotated[
-        bool,
-        typer.Option(
-            "--attribution",
-            help="Show instead how much decisions depend on goal, history and observation; of a "
-            "run, before and after reinforcement learning.",
-        ),
-    ] = False,
 ) -> None:
     """Play a fixed panel: success with 95% intervals, overall and by task type."""
     require_extra("train", "eval")
@@ -138,22 +130,19 @@ def evaluate(
     from trainer.run import evaluate as evaluation
     from trainer.run.checkpoint import check_out
 
-    given = _evaluating(Path(run_or_model), recipe, options or (), attribution=attribution)
-    if attribution:
-        _attribution(run_or_model, recipe or DEFAULT, given)
-        return
+    given = check_options(Path(run_or_model), recipe, options or (), READ)
     if out is not None:
         check_out(out, folder=False)
     other = None if against is None else evaluation.load(against)
-    result = evaluate_model(*_evaluated(run_or_model, recipe or DEFAULT, given))
+    result = evaluate_model(*choose_recipe_of(run_or_model, recipe or DEFAULT, given))
     page = make_console()
     if out is not None:  # first, so that nothing is lost where the panels differ
         result.save(out)
         page.print(f"saved in {out}")
-    page.print(evaluation.table(result, before=other))
+    page.print(evaluation.make_table(result, before=other))
 
 
-def _evaluated(
+def choose_recipe_of(
     run_or_model: str, recipe: str, options: Sequence[str]
 ) -> tuple["Recipe", Path | None]:
     """The recipe of a run and its folder, or that of a model."""
@@ -166,10 +155,14 @@ def _evaluated(
     return replace(made, policy=replace(made.policy, model=run_or_model)), None
 
 
-def _evaluating(
-    folder: Path, recipe: str | None, options: Sequence[str], *, attribution: bool
+def check_options(
+    folder: Path, recipe: str | None, options: Sequence[str], read: Sequence[str]
 ) -> Sequence[str]:
-    """The options, if an evaluation reads all of them and the recipe."""
+    """The options, if they are among those that are `read`, and the recipe is.
+
+    Raises:
+        RecipeError: They are not.
+    """
     from trainer import recipe as recipes
     from trainer.errors import RecipeError
 
@@ -178,7 +171,6 @@ def _evaluating(
         raise RecipeError(
             f"--recipe is for a model, and {folder} is a run, which has its own; leave it out"
         )
-    read = (*READ, "update.tokens") if attribution else READ
     for key in map(recipes.key_of, options):
         if key in UNREAD or not any(f"{key}.".startswith(f"{one}.") for one in read):
             raise RecipeError(
@@ -190,67 +182,6 @@ def _evaluating(
     return options
 
 
-def _attribution(run_or_model: str, recipe: str, options: Sequence[str]) -> None:
-    from agent_envs_lab.attribution import attribute_model, table
-    from trainer.run.checkpoint import CheckpointError, Checkpoints
-
-    made, run = _evaluated(run_or_model, recipe, options)
-    if run is None:
-        found = {run_or_model: attribute_model(made)}
-    elif steps := Checkpoints(run / "checkpoints").steps():
-        found = {
-            f"step {step}": attribute_model(made, run / "checkpoints" / f"step_{step}")
-            for step in dict.fromkeys((steps[0], steps[-1]))
-        }
-    else:
-        raise CheckpointError(f"{run} has no checkpoint yet; train on with --resume")
-    make_console().print(table(found))
-
-
-def study(
-    name: Annotated[str, typer.Argument(help="A study listed by `agent-envs recipes`.")],
-    options: Options = None,
-    methods: Annotated[
-        list[str] | None,
-        typer.Option("--method", help="A method of the study, may be repeated; all by default."),
-    ] = None,
-    *,
-    seeds: Annotated[int, typer.Option(min=1, help="Seeds of each method.")] = 5,
-    jobs: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 1,
-    level: Annotated[
-        float, typer.Option(help="Count rollouts up to this success in training.")
-    ] = 0.6,
-    curve: Annotated[str, typer.Option(help="A logged value to draw over training.")] = "valid",
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder, runs/study/NAME by default; a study in it is continued.",
-            parser=_path,
-            metavar="PATH",
-        ),
-    ] = None,
-    track: Track = None,
-) -> None:
-    """Compare methods over several seeds with equal budgets: tables and one figure."""
-    require_extra("train", "study")
-    trackers = _trackers(track)
-    from agent_envs_lab.study import results, runs, save, tables
-    from trainer import recipes as shipped
-    from trainer.run.checkpoint import check_out
-
-    if not 0 <= level <= 1:  # typer's limits let NaN pass
-        raise typer.BadParameter(f"--level is a success in [0, 1], got {level}")
-    labels = methods or list(shipped.study(name))
-    out = out or Path("runs/study") / name
-    check_out(out, folder=True)
-    runs.run(name, labels, seeds, out, options or (), jobs=jobs, curve=curve, track=trackers)
-    found = results.collect(labels, seeds, out, level=level)
-    save(found, out, level=level, seeds=seeds, curve=curve)
-    page = make_console()
-    page.print(tables.table(found, level=level))
-    page.print(f"figure  {out / 'study.svg'}", highlight=False)
-
-
 def report(run: Annotated[Path, typer.Argument(help="A run folder.")]) -> None:
     """Write report.html into a run folder, also while the run is still going."""
     require_extra("report", "report")
@@ -259,14 +190,14 @@ def report(run: Annotated[Path, typer.Argument(help="A run folder.")]) -> None:
     typer.echo(write(run))
 
 
-def _summary(folder: Path, page: Console) -> None:
+def _print_summary(folder: Path, page: Console) -> None:
     """Print start and end of a run, and the paths of its files."""
-    from trainer.run.evaluate import table
+    from trainer.run.evaluate import make_table
     from trainer.run.run_folder import evaluations_of
 
     found, _ = evaluations_of(folder)
     if found:
         (first, start), (last, end) = found[0], found[-1]
         page.print(f"\nevaluation, step {first} against step {last}" if last > first else "")
-        page.print(table(end, before=start if last > first else None))
+        page.print(make_table(end, before=start if last > first else None))
     page.print(f"run     {folder}\nreport  {folder / 'report.html'}", highlight=False)

@@ -432,7 +432,10 @@ class RaggedCache(Cache):
         """Exchange two rows."""
         length = max(self.lengths[one], self.lengths[other])
         for buffer in chain(*self._buffers):
-            buffer[[one, other], :, :length] = buffer[[other, one], :, :length]
+            first, second = buffer[one, :, :length], buffer[other, :, :length]
+            copy = first.clone()
+            first.copy_(second)
+            second.copy_(copy)
         self.lengths[one], self.lengths[other] = self.lengths[other], self.lengths[one]
 
     def update(

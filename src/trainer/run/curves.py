@@ -133,7 +133,10 @@ def success(
         return None
     if lines:
         steps = [line["step"] for line in lines]
-        found = [evaluate.wilson(round(x["success"] * x["episodes"]), x["episodes"]) for x in lines]
+        found = [
+            evaluate.compute_wilson(round(x["success"] * x["episodes"]), x["episodes"])
+            for x in lines
+        ]
         low, high = [x.low for x in found], [x.high for x in found]
         axes.fill_between(steps, low, high, color=MAIN, alpha=0.15, linewidth=0)
         marker = "o" if len(steps) == 1 else ""  # a line needs two points

@@ -10,13 +10,13 @@ import dataclasses
 import json
 from collections import Counter
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
+from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from trainer.options import STRICT, Count, NonNegative
-from trainer.run.values import is_number
+from trainer.options import STRICT, Count, NonNegative, Share, explained
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
     from agent_envs.panels import Panel
     from trainer.play.records import Episode
+
+
+Turns = Annotated[int, Field(ge=0, lt=2**31)]
 
 
 class PanelError(ValueError):
@@ -77,7 +80,7 @@ class Paired:
     p: float
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Evaluation:
     """Results on one panel, in the order of its tasks.
 
@@ -94,6 +97,9 @@ class Evaluation:
         valid: Share of valid turns over all episodes.
         repeated: Share of turns that repeat an earlier action of the episode.
         failed: Tasks whose environment failed; they count as not solved.
+
+    Raises:
+        ValueError: There is not one value for every task, or `failed` has other tasks.
     """
 
     split: str
@@ -104,22 +110,29 @@ class Evaluation:
     task_types: list[str]
     success: list[bool]
     returns: list[float]
-    turns: list[int]
-    valid: float
-    repeated: float
+    turns: list[Turns]
+    valid: Share
+    repeated: Share
     failed: list[str] = dataclasses.field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        columns = self.task_types, self.success, self.returns, self.turns
+        if not self.task_ids or any(len(one) != len(self.task_ids) for one in columns):
+            raise ValueError(f"it needs one value for each of {len(self.task_ids)} tasks")
+        if not set(self.task_ids).issuperset(self.failed):
+            raise ValueError(f"failed must be tasks of the panel, got {self.failed!r:.60}")
 
     @property
     def overall(self) -> Interval:
         """Success over the whole panel."""
-        return wilson(sum(self.success), len(self.success))
+        return compute_wilson(sum(self.success), len(self.success))
 
     @property
     def by_type(self) -> dict[str, Interval]:
         """Success of each kind of task, in alphabetical order."""
         count = Counter(self.task_types)
         solved = Counter(t for t, ok in zip(self.task_types, self.success, strict=True) if ok)
-        return {kind: wilson(solved[kind], count[kind]) for kind in sorted(count)}
+        return {kind: compute_wilson(solved[kind], count[kind]) for kind in sorted(count)}
 
     def save(self, path: Path) -> None:
         """Write as JSON, atomically."""
@@ -141,55 +154,15 @@ def load(path: Path) -> Evaluation:
             f"no evaluation at {path}; make one with `agent-envs eval RUN --out`"
         )
     try:
-        tree: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return _whole(Evaluation(**tree))
-    except (ValueError, TypeError, RecursionError) as error:
+        return TypeAdapter(Evaluation).validate_json(path.read_bytes())
+    except ValueError as error:
+        said = explained(error) if isinstance(error, ValidationError) else error
         raise ValueError(
-            f"{path} holds no evaluation ({error}); name one of `agent-envs eval RUN --out FILE`"
+            f"{path} holds no evaluation ({said}); name one of `agent-envs eval RUN --out FILE`"
         ) from error
 
 
-def _whole(found: Evaluation) -> Evaluation:
-    """The evaluation, if every field has its type and there is a value for every task.
-
-    Raises:
-        ValueError: It has not.
-    """
-    _check_tasks(found)
-    for name in ("valid", "repeated"):
-        share = getattr(found, name)
-        if not is_number(share) or not 0 <= share <= 1:
-            raise ValueError(f"{name} must be a share in [0, 1], got {share!r:.60}")
-    texts = found.split, found.source, found.panel_hash, found.decoding
-    if wrong := [one for one in texts if not isinstance(one, str)]:
-        raise ValueError(f"split, source, panel_hash and decoding are text, got {wrong[0]!r:.60}")
-    if not isinstance(found.failed, list) or not set(found.task_ids).issuperset(found.failed):
-        raise ValueError(f"failed must be tasks of the panel, got {found.failed!r:.60}")
-    return found
-
-
-def _check_tasks(found: Evaluation) -> None:
-    """Check that there is a value of the right type for every task.
-
-    Raises:
-        ValueError: There is not.
-    """
-    kinds = {
-        "task_ids": str, "task_types": str, "success": bool, "returns": int | float, "turns": int,
-    }  # fmt: skip
-    for name, kind in kinds.items():
-        values = getattr(found, name)
-        if not isinstance(values, list) or not all(isinstance(one, kind) for one in values):
-            raise ValueError(f"{name} has values of another type")
-        if not values or len(values) != len(found.task_ids):
-            raise ValueError(f"{name} has {len(values)} values for {len(found.task_ids)} tasks")
-    if wrong := [one for one in found.returns if not is_number(one)]:
-        raise ValueError(f"returns has a number that is not finite: {wrong[0]}")
-    if wrong := [one for one in found.turns if not 0 <= one < 2**31]:
-        raise ValueError(f"turns has {wrong[0]}, which is no number of turns")
-
-
-def wilson(successes: int, count: int) -> Interval:
+def compute_wilson(successes: int, count: int) -> Interval:
     """Success rate with its Wilson 95% interval.
 
     Raises:
@@ -203,7 +176,7 @@ def wilson(successes: int, count: int) -> Interval:
     return Interval(successes, count, float(low), float(high))
 
 
-def paired(first: Evaluation, second: Evaluation) -> Paired:
+def compare_paired(first: Evaluation, second: Evaluation) -> Paired:
     """Exact McNemar test of two evaluations of the same panel: binomial on the disagreements.
 
     Raises:
@@ -223,7 +196,7 @@ def paired(first: Evaluation, second: Evaluation) -> Paired:
     return Paired(only_first=lost, only_second=won, p=p)
 
 
-def table(result: Evaluation, *, before: Evaluation | None = None) -> Group:
+def make_table(result: Evaluation, *, before: Evaluation | None = None) -> Group:
     """Table of success by kind of task and overall, beside an earlier evaluation of the panel.
 
     Raises:
@@ -232,7 +205,7 @@ def table(result: Evaluation, *, before: Evaluation | None = None) -> Group:
     from rich.console import Group as Together
     from rich.table import Table
 
-    test = None if before is None else paired(before, result)
+    test = None if before is None else compare_paired(before, result)
     title = f"{result.split} ({result.source}), {len(result.task_ids)} tasks, {result.decoding}"
     if result.failed:
         title += f", {len(result.failed)} not solved because their environment failed"
@@ -254,7 +227,7 @@ def table(result: Evaluation, *, before: Evaluation | None = None) -> Group:
     return Together(made, note)
 
 
-def draw(panel: Panel, tasks: int, option: str = "eval.tasks") -> Panel:
+def draw_panel(panel: Panel, tasks: int, option: str = "eval.tasks") -> Panel:
     """Draw `tasks` tasks of the panel, the same ones on every machine; 0 takes all.
 
     `option` is the name of `tasks` in the error.
@@ -305,14 +278,14 @@ def summarize(
         returns=[e.outcome + sum(step.reward for step in e.steps) if e else 0.0 for e in played],
         turns=[len(one.steps) if one else 0 for one in played],
         valid=float(np.mean([step.valid for step in steps])) if steps else 0.0,
-        repeated=float(np.mean([again for one in episodes for again in _again(one)]))
+        repeated=float(np.mean([again for one in episodes for again in _find_repeats(one)]))
         if steps
         else 0.0,
         failed=list(failed),
     )
 
 
-def _again(episode: Episode) -> list[bool]:
+def _find_repeats(episode: Episode) -> list[bool]:
     """For each turn, whether its action repeats an earlier one."""
     actions = [step.action for step in episode.steps]
     return [action in actions[:turn] for turn, action in enumerate(actions)]

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 import time
 import warnings
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +23,6 @@ from rich.text import Text
 
 from credit.filters import is_dead
 from trainer.run.checkpoint import append_line, write_text
-from trainer.run.values import is_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -78,6 +79,11 @@ def _object(record: Any) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise TypeError(f"an object is needed, got {record!r:.60}")
     return record
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value of a file is a finite number, which JSON need not hold."""
+    return isinstance(value, int | float) and abs(value) <= sys.float_info.max
 
 
 def check_step(line: dict[str, Any]) -> None:
@@ -210,6 +216,40 @@ class Metrics:
         if stage == "start":  # an evaluation alone, which has a line of its own
             return
         self.say(f"{stage} {done}/{self._totals[stage]}  {shown}{eta}")
+
+
+_STEPS, _MOST = 5, 0.8  # more than this share of groups is dead for so many steps
+
+
+class StallWatch:
+    """The last steps of a run, to tell whether learning seems to have stalled."""
+
+    def __init__(self) -> None:
+        self.recent: deque[dict[str, float]] = deque(maxlen=_STEPS)
+
+    def check_after(self, values: dict[str, float]) -> str:
+        """What to say after a step with these values of its log, "" if nothing.
+
+        After something was said, five more steps are read before more is.
+        """
+        self.recent.append(values)
+        if len(self.recent) < _STEPS:
+            return ""
+        dead = np.mean([line["dead_groups"] for line in self.recent])
+        same = np.mean([line["identical_groups"] for line in self.recent])
+        if max(dead, same) <= _MOST:
+            return ""
+        self.recent.clear()
+        if same > _MOST:
+            return (
+                f"in {same:.0%} of the groups of the last {_STEPS} steps all rollouts had the "
+                "same replies: the policy has become nearly deterministic; "
+                "lower update.learning_rate, or set update.entropy or update.kl"
+            )
+        return (
+            f"{dead:.0%} of the groups of the last {_STEPS} steps had equal outcomes, which leaves "
+            "little to learn; raise sampling.rollouts or sampling.temperature, or use other tasks"
+        )
 
 
 class _Remaining(ProgressColumn):

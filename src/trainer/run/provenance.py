@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import json
 import platform
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
+from pydantic import Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+
+from trainer.options import STRICT, explained
 from trainer.run.checkpoint import write_text
 
 if TYPE_CHECKING:
@@ -22,7 +26,7 @@ FILE = "provenance.json"
 _PACKAGES = ("gymnasium", "numpy", "torch", "transformers", "peft")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Tasks:
     """A panel in short: split, source and number of its tasks, and their hash."""
 
@@ -32,11 +36,11 @@ class Tasks:
     hash: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Provenance:
     """Versions of agent-envs that trained the run, of Python and packages; its panels."""
 
-    versions: list[str]
+    versions: Annotated[list[str], Field(min_length=1)]
     python: str
     packages: dict[str, str]
     training: Tasks
@@ -50,8 +54,8 @@ def write(folder: Path, training: Panel, evaluation: Panel) -> None:
         versions=list(dict.fromkeys([*(before.versions if before else ()), own_version()])),
         python=platform.python_version(),
         packages={name: _version(name) for name in _PACKAGES},
-        training=_tasks(training),
-        evaluation=_tasks(evaluation),
+        training=_describe_panel(training),
+        evaluation=_describe_panel(evaluation),
     )
     write_text(folder / FILE, json.dumps(asdict(made), indent=1))
 
@@ -66,32 +70,9 @@ def read(folder: Path) -> Provenance | None:
     if not path.is_file():
         return None
     try:
-        tree: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        training, evaluation = (Tasks(**tree.pop(name)) for name in ("training", "evaluation"))
-        return _whole(Provenance(training=training, evaluation=evaluation, **tree))
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise ValueError(f"{path} is damaged ({error}); delete it") from error
-
-
-def _whole(found: Provenance) -> Provenance:
-    """The provenance, if every field has its type.
-
-    Raises:
-        ValueError: It has not.
-    """
-    panels = found.training, found.evaluation
-    texts: list[Any] = [found.python, *(x for one in panels for x in (one.split, one.source))]
-    texts += [one.hash for one in panels]
-    if not isinstance(found.versions, list) or not found.versions:
-        raise ValueError("versions must be a list")
-    if not isinstance(found.packages, dict):
-        raise ValueError("packages must be an object")  # noqa: TRY004 - of a file
-    texts += [*found.versions, *found.packages.values()]
-    if not all(isinstance(one, str) for one in texts):
-        raise ValueError("it has other values than text")
-    if not all(type(one.count) is int for one in panels):
-        raise ValueError("count must be a number of tasks")
-    return found
+        return TypeAdapter(Provenance).validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise ValueError(f"{path} is damaged ({explained(error)}); delete it") from error
 
 
 def own_version() -> str:
@@ -106,5 +87,5 @@ def _version(name: str) -> str:
         return "not installed"
 
 
-def _tasks(panel: Panel) -> Tasks:
+def _describe_panel(panel: Panel) -> Tasks:
     return Tasks(panel.split, panel.source, len(panel), panel.hash)

@@ -119,7 +119,7 @@ def _rendered(folder: Path) -> tuple[str, list[str]]:
         failures=failures,
         provenance=found[0][1] if found else None,
         evaluations=evaluations,
-        test=evaluate.paired(start[1], end[1]) if start and end else None,
+        test=evaluate.compare_paired(start[1], end[1]) if start and end else None,
         pace=pace(lines, records.total_steps(recipe)),
         truth=truth,
         **shown,

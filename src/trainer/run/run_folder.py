@@ -14,7 +14,7 @@ import numpy as np
 from agent_envs.imports import message_of
 from trainer.play import records as recorded
 from trainer.run import evaluate, metrics
-from trainer.run.values import is_number
+from trainer.run.metrics import is_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

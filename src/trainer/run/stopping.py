@@ -44,7 +44,7 @@ class Stop:
     def __init__(self) -> None:
         self.asked = 0
 
-    def agreed(self) -> int:
+    def agree(self) -> int:
         """Number of a signal that some process of the run received, 0 if none did."""
         from trainer.scale import parallel
 
@@ -66,7 +66,7 @@ class Stop:
         raise Stopped("stopped in the middle of a step", number)
 
 
-def at_once(number: int, frame: Any) -> None:  # noqa: ARG001 - called by Python
+def stop_at_once(number: int, frame: Any) -> None:  # noqa: ARG001 - called by Python
     """Stop at once, as the handler of SIGINT of a command without steps.
 
     Raises:
@@ -75,33 +75,14 @@ def at_once(number: int, frame: Any) -> None:  # noqa: ARG001 - called by Python
     raise Stopped("stopped", number)
 
 
-def interrupted(error: BaseException) -> bool:
-    """Whether an error is a person's Ctrl-C, and not one that the called code raised itself.
-
-    The handlers here raise `Stopped`. With another handler, as in a script or notebook, every
-    KeyboardInterrupt of the main thread counts as Ctrl-C.
-    """
-    if isinstance(error, BaseExceptionGroup):
-        return any(map(interrupted, error.exceptions))
-    if isinstance(error, Stopped):
-        return True
-    handler = signal.getsignal(signal.SIGINT)
-    return (
-        isinstance(error, KeyboardInterrupt)
-        and threading.current_thread() is threading.main_thread()
-        and handler is not signal.SIG_IGN
-        and not str(getattr(handler, "__module__", "")).startswith("trainer.")
-    )
-
-
 @contextmanager
-def marked() -> Iterator[None]:
+def stop_on_interrupt() -> Iterator[None]:
     """Context in which Ctrl-C raises `Stopped`; in a thread, or with another handler, it stays."""
     here = threading.current_thread() is threading.main_thread()
     if not here or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
-    signal.signal(signal.SIGINT, at_once)
+    signal.signal(signal.SIGINT, stop_at_once)
     try:
         yield
     finally:
@@ -109,7 +90,7 @@ def marked() -> Iterator[None]:
 
 
 @contextmanager
-def handled() -> Iterator[Stop]:
+def note_signals() -> Iterator[Stop]:
     """Context in which the signals are noted; in a thread they keep their meaning."""
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():

@@ -25,7 +25,7 @@ from trainer.engine.vllm import VLLMSession
 from trainer.errors import find_shortage
 from trainer.model.chat import Chat
 from trainer.play.rollout import Rollouts
-from trainer.run.stopping import at_once
+from trainer.run.stopping import stop_at_once
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -217,7 +217,9 @@ class Player:
         tokenizer: PreTrainedTokenizerBase,
     ) -> None:
         if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, at_once)  # an environment's own KeyboardInterrupt differs
+            signal.signal(
+                signal.SIGINT, stop_at_once
+            )  # an environment's own KeyboardInterrupt differs
         sys.path.extend(entry or folder for entry in path if entry not in sys.path)
         if Path(folder).is_dir():
             os.chdir(folder)

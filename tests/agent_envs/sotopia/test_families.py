@@ -38,6 +38,25 @@ PEOPLE = Friends(
 PRICE = Amount((100, 60))  # a buyer with 100, a seller who will not go below 60
 
 
+@pytest.mark.parametrize(
+    ("game", "deal", "values"),
+    [
+        (PRICE, (100,), (0, 40 / 38)),
+        (PRICE, (62,), (1, 2 / 38)),  # 38 of the 38 that 95% of the range are
+        (PRICE, (110,), (-10 / 38, 50 / 38)),
+        (THINGS, (2, 0), (4 / 6, 1)),  # 6 - 2 of 8 - 2; the rug alone is 8
+        (HELP, (3, 1), (3 / 8, 1)),  # 3 hours of 2 less 1: 5 - 2 of 10 - 2; 3 - 3 + 5 of 5
+        (WEEK, (0, 1), (0.9, 0.4)),  # best day 5, second hour 4, of 10; worst day
+        (WEEK, (4, 4), (0, 0.5)),
+        (WEEK, (0, 0), (-1, 0.5)),  # busy; worst day, best hour
+        (PEOPLE, (1,), (1, 1)),
+        (PEOPLE, (0,), (-1, -1)),
+    ],
+)
+def test_the_value_of_a_deal_to_each_side(game, deal, values):
+    assert (game.value(deal, 0), game.value(deal, 1)) == pytest.approx(values)
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_terms_are_read_as_they_are_proposed_in_words_and_as_a_field(family):
     for number in range(0, SUBJECTS * VARIANTS, 11):
@@ -81,25 +100,6 @@ def test_both_sides_can_do_well_at_once_but_not_both_perfectly(family):
             assert find_best_value(game, side, 0.35) > 0.6  # 0.35: floor of the most stubborn
         if number // SUBJECTS // 4 % 2 and family != "friend":  # the tight ones
             assert max(map(min, *values)) < 1
-
-
-@pytest.mark.parametrize(
-    ("game", "deal", "values"),
-    [
-        (PRICE, (100,), (0, 40 / 38)),
-        (PRICE, (62,), (1, 2 / 38)),  # 38 of the 38 that 95% of the range are
-        (PRICE, (110,), (-10 / 38, 50 / 38)),
-        (THINGS, (2, 0), (4 / 6, 1)),  # 6 - 2 of 8 - 2; the rug alone is 8
-        (HELP, (3, 1), (3 / 8, 1)),  # 3 hours of 2 less 1: 5 - 2 of 10 - 2; 3 - 3 + 5 of 5
-        (WEEK, (0, 1), (0.9, 0.4)),  # best day 5, second hour 4, of 10; worst day
-        (WEEK, (4, 4), (0, 0.5)),
-        (WEEK, (0, 0), (-1, 0.5)),  # busy; worst day, best hour
-        (PEOPLE, (1,), (1, 1)),
-        (PEOPLE, (0,), (-1, -1)),
-    ],
-)
-def test_the_value_of_a_deal_to_each_side(game, deal, values):
-    assert (game.value(deal, 0), game.value(deal, 1)) == pytest.approx(values)
 
 
 def test_a_gift_costs_its_giver():

@@ -1,22 +1,16 @@
-"""How much memory a recipe needs, by part, and errors that name the part that had too little."""
+"""How much memory a recipe needs, by part."""
 
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import torch
 
-from agent_envs.imports import message_of
-from trainer.errors import OutOfMemory, is_of_memory
 from trainer.learn.batch import Row, collate
 from trainer.model.logprobs import CHUNK
-from trainer.scale import parallel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from trainer.model.policy import Policy
     from trainer.recipe import Recipe
 
@@ -27,7 +21,7 @@ _HALF = 2.0  # bytes of a bfloat16 number
 _MOMENTS = {"adamw": 8.0, "adamw8bit": 2.0, "adamw8bit-sr": 2.0}  # bytes of a trained weight
 
 
-def estimate(policy: Policy, recipe: Recipe, *, reference: bool) -> dict[str, float]:
+def estimate_memory(policy: Policy, recipe: Recipe, *, reference: bool) -> dict[str, float]:
     """Bytes that training needs on the policy's device, by part; a model is counted as loaded.
 
     Activations are measured: what a forward pass over two short rows keeps for its backward pass
@@ -55,17 +49,17 @@ def estimate(policy: Policy, recipe: Recipe, *, reference: bool) -> dict[str, fl
         parts["weights in bfloat16 during a pass"] = _HALF * sum(cast)
     if reference and trained:
         parts["reference"] = 4.0 * trained
-    parts["activations"] = _bytes_of_a_token(policy) * recipe.update.tokens
+    parts["activations"] = _measure_token(policy) * recipe.update.tokens
     parts["logits of a chunk"] = 4.0 * _HEAD_COPIES * max(CHUNK, config.vocab_size)
     if recipe.engine.name == "own":
-        parts["keys and values of sampling"] = _cache(policy, recipe)
+        parts["keys and values of sampling"] = _estimate_cache(policy, recipe)
     copies = recipe.critic.learning_rate > 0 and recipe.critic.trunk == "own"
     if copies or recipe.prm.learning_rate > 0:
         parts["a second model with its optimiser"] = parts["weights"] + 12.0 * trained
     return parts
 
 
-def _cache(policy: Policy, recipe: Recipe) -> float:
+def _estimate_cache(policy: Policy, recipe: Recipe) -> float:
     """Bytes of the keys and values of all conversations at their longest."""
     config = policy.model.config.get_text_config()
     heads = getattr(config, "num_key_value_heads", config.num_attention_heads)
@@ -76,13 +70,13 @@ def _cache(policy: Policy, recipe: Recipe) -> float:
     return 2.0 * layers * int(heads) * int(width) * size * tokens
 
 
-def _bytes_of_a_token(policy: Policy) -> float:
+def _measure_token(policy: Policy) -> float:
     """Bytes that a forward pass keeps for the backward pass, for each token."""
-    short, long = (_kept(policy, length) for length in (_SHORT, _LONG))
+    short, long = (_measure_row(policy, length) for length in (_SHORT, _LONG))
     return max(long - short, 0) / (_LONG - _SHORT)
 
 
-def _kept(policy: Policy, length: int) -> int:
+def _measure_row(policy: Policy, length: int) -> int:
     """Bytes that a pass over one row keeps, less those of the weights."""
     weights = {p.untyped_storage().data_ptr() for p in policy.model.parameters()}
     seen: dict[int, int] = {}
@@ -100,20 +94,20 @@ def _kept(policy: Policy, length: int) -> int:
         return sum(seen.values())
 
 
-def available(device: torch.device) -> float:
+def read_total(device: torch.device) -> float:
     """Bytes of memory that the device has in total."""
     if device.type == "cuda":
         return float(torch.cuda.get_device_properties(device).total_memory)
     return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
 
 
-def told(parts: dict[str, float]) -> str:
+def describe_parts(parts: dict[str, float]) -> str:
     """The parts of an estimate in one line, the largest first."""
     order = sorted(parts.items(), key=lambda part: -part[1])
     return ", ".join(f"{name} {size / GIB:.2g} GiB" for name, size in order)
 
 
-def remedy(parts: dict[str, float]) -> str:
+def suggest_remedy(parts: dict[str, float]) -> str:
     """What to change so that the largest part gets smaller."""
     largest = max(parts, key=parts.__getitem__)
     if largest in ("activations", "logits of a chunk"):
@@ -124,26 +118,3 @@ def remedy(parts: dict[str, float]) -> str:
         "the model itself is too large: set policy.lora.rank=16 or update.optimizer='adamw8bit', "
         "take a smaller one, or divide it among GPUs (docs/scale.md)"
     )
-
-
-@contextmanager
-def named(part: str, change: str, policy: Policy, recipe: Recipe) -> Iterator[None]:
-    """Context in which a lack of memory becomes an error that names the part and the remedy.
-
-    Raises:
-        OutOfMemory: torch could not allocate.
-    """
-    try:
-        yield
-    except (RuntimeError, MemoryError) as error:
-        if isinstance(error, OutOfMemory) or not is_of_memory(error):
-            raise
-        said = message_of(error) or type(error).__name__
-        policy.model.zero_grad()
-        needs = "`agent-envs doctor` says what the recipe needs in one process"
-        # The estimate runs the model, which several processes share, and needs a little memory.
-        with suppress(RuntimeError, MemoryError):
-            if parallel.size() == 1:
-                parts = told(estimate(policy, recipe, reference=recipe.update.kl != "none"))
-                needs = f"The recipe needs about {parts}; `agent-envs doctor` checks it beforehand"
-        raise OutOfMemory(f"out of memory while {part} ({said:.120}); {change}. {needs}") from error

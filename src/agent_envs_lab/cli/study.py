@@ -1,0 +1,97 @@
+"""The commands `agent-envs study` and `agent-envs attribute`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agent_envs.cli.console import make_console
+from trainer.cli.extras import require_extra
+from trainer.cli.train import (
+    DEFAULT,
+    READ,
+    Options,
+    Track,
+    check_options,
+    choose_recipe_of,
+    list_trackers,
+    parse_path,
+)
+
+
+def study(
+    name: Annotated[str, typer.Argument(help="A study listed by `agent-envs recipes`.")],
+    options: Options = None,
+    methods: Annotated[
+        list[str] | None,
+        typer.Option("--method", help="A method of the study, may be repeated; all by default."),
+    ] = None,
+    *,
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds of each method.")] = 5,
+    jobs: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 1,
+    level: Annotated[
+        float, typer.Option(help="Count rollouts up to this success in training.")
+    ] = 0.6,
+    curve: Annotated[str, typer.Option(help="A logged value to draw over training.")] = "valid",
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder, runs/study/NAME by default; a study in it is continued.",
+            parser=parse_path,
+            metavar="PATH",
+        ),
+    ] = None,
+    track: Track = None,
+) -> None:
+    """Compare methods over several seeds with equal budgets: tables and one figure."""
+    require_extra("train", "study")
+    trackers = list_trackers(track)
+    from agent_envs_lab.study import results, runs, save, tables
+    from trainer import recipes as shipped
+    from trainer.run.checkpoint import check_out
+
+    if not 0 <= level <= 1:  # typer's limits let NaN pass
+        raise typer.BadParameter(f"--level is a success in [0, 1], got {level}")
+    labels = methods or list(shipped.study(name))
+    out = out or Path("runs/study") / name
+    check_out(out, folder=True)
+    runs.run(name, labels, seeds, out, options or (), jobs=jobs, curve=curve, track=trackers)
+    found = results.collect(labels, seeds, out, level=level)
+    save(found, out, level=level, seeds=seeds, curve=curve)
+    page = make_console()
+    page.print(tables.table(found, level=level))
+    page.print(f"figure  {out / 'study.svg'}", highlight=False)
+
+
+def attribute(
+    run_or_model: Annotated[str, typer.Argument(help="A run folder, or a model by name or path.")],
+    options: Options = None,
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Recipe to play a model with, {DEFAULT!r} by default; a run has its own.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Show how much decisions depend on goal, history and observation.
+
+    Of a run, before and after reinforcement learning.
+    """
+    require_extra("train", "attribute")
+    from agent_envs_lab.attribution import attribute_model, table
+    from trainer.run.checkpoint import CheckpointError, Checkpoints
+
+    read = (*READ, "update.tokens")
+    given = check_options(Path(run_or_model), recipe, options or (), read)
+    made, run = choose_recipe_of(run_or_model, recipe or DEFAULT, given)
+    if run is None:
+        found = {run_or_model: attribute_model(made)}
+    elif steps := Checkpoints(run / "checkpoints").steps():
+        found = {
+            f"step {step}": attribute_model(made, run / "checkpoints" / f"step_{step}")
+            for step in dict.fromkeys((steps[0], steps[-1]))
+        }
+    else:
+        raise CheckpointError(f"{run} has no checkpoint yet; train on with --resume")
+    make_console().print(table(found))
