@@ -168,10 +168,10 @@ def test_a_cut_episode_ends_as_one_at_the_limit_of_turns():
         for _ in range(3):
             episode.step("<think>x</think><action>up</action>")
         going = [*episode.records]
-        as_ended, records = episode.stopped_records, episode.records
+        as_ended = episode.stopped_records
         assert episode.records == going  # it does not end
         episode.stop()
-        assert records == as_ended
+        assert episode.records == as_ended
         assert episode.truncated
         ends.append((episode.outcome, episode.records))
     assert ends[0] == ends[1]
