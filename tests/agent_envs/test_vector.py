@@ -170,6 +170,26 @@ def test_copies_that_wait_do_so_at_the_same_time(monkeypatch):
     env.close()
 
 
+def test_copies_that_wait_are_restarted_at_the_same_time(monkeypatch):
+    env = make_vec("Slow-v0", 8, autoreset="same_step", env_kwargs={"max_turns": 1})
+    env.reset(seed=1)
+    monkeypatch.setattr("hallway.Slow.pause", 0.4)
+    began = time.monotonic()
+    env.step(("right",) * 8)
+    assert 0.8 <= time.monotonic() - began < 2.5  # a step and a reset; 0.4 + 3.2 s one by one
+    env.close()
+
+
+def test_a_reset_after_the_end_of_copies_that_wait_starts_them_anew():
+    env = make_vec("Slow-v0", 2, env_kwargs={"max_turns": 1})
+    for _ in range(2):
+        env.reset(seed=1)
+        *_, truncated, info = env.step(("right", "right"))
+        assert info["turn"].tolist() == [1, 1]
+        assert truncated.any()
+    env.close()
+
+
 def test_an_error_of_a_copy_that_waits_is_raised_and_nothing_is_shown_twice():
     env = make_vec("Slow-v0", 3)
     env.reset(seed=1)
