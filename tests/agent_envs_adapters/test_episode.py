@@ -485,7 +485,7 @@ def test_the_same_records_as_the_trainers_own_rollouts(name, context):
     (env,) = own.envs(1)
     said = replies_of(env)  # begins when the first reply is needed, after the reset
     script = Script(lambda text, row: next(said), limit=10**9)
-    script.vision = SimpleNamespace(expanded=lambda ids, images: list(ids))
+    script.vision = SimpleNamespace(expand_marks=lambda ids, images: list(ids))
     (other,) = own.play([Task(task["task"], 0, task["seed"])], script, seed=0)
 
     shared = ("action", "valid", "invalid_reason", "progress", "anchor", "reward", "turn_reward")
