@@ -17,10 +17,10 @@ import torch
 
 from agent_envs_lab.truth import Truth, players
 from agent_envs_lab.truth import run as measuring
+from agent_envs_lab.truth.figures import publish
 from agent_envs_lab.truth.gradients import SIZE
 from agent_envs_lab.truth.player import Player, parts
 from agent_envs_lab.truth.players import KilledError, Players
-from agent_envs_lab.truth.results import publish
 from agent_envs_lab.truth.run import Plan, TruthError, measure, source_of
 from agent_envs_lab.truth.states import states
 from agent_envs_lab.truth.tree import NotReproducible, Tree
