@@ -30,6 +30,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers  # noqa: E402
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM  # noqa: E402
 
 from agent_envs import AgentEnv, Panel, Turn  # noqa: E402
+from trainer.build import make_engine  # noqa: E402
 from trainer.engine import (  # noqa: E402
     Decoding,
     Engine,
@@ -37,7 +38,6 @@ from trainer.engine import (  # noqa: E402
     Prompt,
     Sampler,
     Session,
-    make_engine,
 )
 from trainer.engine.own import OwnEngine  # noqa: E402
 from trainer.learn.batch import credit_rows, make_rows  # noqa: E402

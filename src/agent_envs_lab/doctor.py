@@ -17,8 +17,7 @@ import torch
 from agent_envs.web import ServerError
 from agent_envs_lab import memory
 from credit.filters import is_dead
-from trainer.build import derive, load_policy, make_method, make_rollouts, make_sampler
-from trainer.engine import make_engine
+from trainer.build import derive, load_policy, make_engine, make_method, make_rollouts, make_sampler
 from trainer.learn.batch import make_rows
 from trainer.learn.update import recompute_logprobs
 from trainer.play.rollout import draw_tasks

@@ -18,7 +18,7 @@ import credit
 import credit.validation
 from agent_envs.imports import describe_error, load_object
 from credit.turns import OPTIONAL
-from trainer.engine import Decoding, Sampler, make_engine
+from trainer.engine import Decoding, Sampler
 from trainer.engine.own import OwnEngine
 from trainer.errors import RecipeError
 from trainer.methods import Method
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from agent_envs.panels import Panel
-    from trainer.engine import Engine
+    from trainer.engine import Engine, EngineOptions
     from trainer.model.policy import Model
     from trainer.play.failures import Failure
     from trainer.play.partner import PartnerOptions
@@ -136,6 +136,29 @@ def make_rollouts(recipe: Recipe, split: str, *, blind: tuple[str, ...] = ()) ->
 def load_pool(actors: int) -> Pool:
     """The actors of Ray, shared by training and evaluation."""
     return Pool(actors)
+
+
+def make_engine(
+    options: EngineOptions, policy: Policy, folder: Path, *, version: int = 0
+) -> Engine:
+    """The engine of a run in `folder`, with the policy's weights under a version.
+
+    Raises:
+        RecipeError: Options contradict each other, or the model does not fit the engine.
+        EngineError: vLLM cannot be reached, or does not follow the policy.
+    """
+    if options.name == "own":
+        if options.urls or options.options:
+            raise RecipeError('engine.urls and engine.options belong to engine.name="vllm"')
+        return OwnEngine(policy, version)
+    from trainer.engine.vllm import VLLMEngine
+
+    if parallel.size() > 1 and not options.urls:
+        raise RecipeError(
+            f"vLLM in this process samples for one process, but there are {parallel.size()}; start "
+            "servers and set engine.urls, or start without torchrun"
+        )
+    return VLLMEngine(policy, options, folder, version)
 
 
 def make_sampler(recipe: Recipe, engine: Engine, policy: Policy, temperature: float) -> Sampler:

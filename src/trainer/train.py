@@ -32,11 +32,11 @@ from trainer.build import (
     derive,
     evaluate_policy,
     load_policy,
+    make_engine,
     make_method,
     make_rollouts,
     make_sampler,
 )
-from trainer.engine import make_engine
 from trainer.errors import OutOfMemory, is_of_memory
 from trainer.learn import sft
 from trainer.learn.batch import make_rows

@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from trainer.engine import Decoding, Prompt, conversation_seeds, make_engine
+from trainer.build import make_engine
+from trainer.engine import Decoding, Prompt, conversation_seeds
 from trainer.engine.own import Gather
 from trainer.learn.batch import collate, make_rows
 from trainer.learn.update import token_logprobs

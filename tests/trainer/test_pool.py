@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from trainer import recipe
-from trainer.build import load_pool, make_rollouts, make_sampler
-from trainer.engine import EngineError, make_engine
+from trainer.build import load_pool, make_engine, make_rollouts, make_sampler
+from trainer.engine import EngineError
 from trainer.errors import RecipeError
 from trainer.model.policy import Policy
 from trainer.play.rollout import Task, draw_tasks

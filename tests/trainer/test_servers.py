@@ -8,7 +8,8 @@ from threading import Timer
 
 import pytest
 
-from trainer.engine import Decoding, EngineError, EngineOptions, Prompt, StaleWeights, make_engine
+from trainer.build import make_engine
+from trainer.engine import Decoding, EngineError, EngineOptions, Prompt, StaleWeights
 from trainer.errors import RecipeError
 from trainer.model.policy import LoRA, Policy
 

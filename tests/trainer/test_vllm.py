@@ -9,7 +9,8 @@ import torch
 from transformers import AutoTokenizer
 
 from trainer import recipe
-from trainer.engine import Decoding, EngineError, EngineOptions, Prompt, StaleWeights, make_engine
+from trainer.build import make_engine
+from trainer.engine import Decoding, EngineError, EngineOptions, Prompt, StaleWeights
 from trainer.engine.worker import WORKER
 from trainer.model.policy import LoRA, Policy
 from trainer.model.pretrained import resolve

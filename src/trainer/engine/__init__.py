@@ -16,14 +16,11 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from agent_envs.web import ServerError
-from trainer.errors import RecipeError
 from trainer.learn.update import Correction
 from trainer.options import STRICT, AboveZero, Count, NonNegative, Positive, Share
-from trainer.scale import parallel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from trainer.model.policy import Policy
     from trainer.model.vision import Picture
@@ -231,31 +228,6 @@ class Sampler:
     def open(self, seeds: Sequence[int], *, fresh: bool = False) -> Session:
         """Start a conversation for each seed; see `Engine.open`."""
         return self.engine.open(seeds, self.decoding, fresh=fresh)
-
-
-def make_engine(
-    options: EngineOptions, policy: Policy, folder: Path, *, version: int = 0
-) -> Engine:
-    """The engine of a run in `folder`, with the policy's weights under a version.
-
-    Raises:
-        RecipeError: Options contradict each other, or the model does not fit the engine.
-        EngineError: vLLM cannot be reached, or does not follow the policy.
-    """
-    if options.name == "own":
-        from trainer.engine.own import OwnEngine
-
-        if options.urls or options.options:
-            raise RecipeError('engine.urls and engine.options belong to engine.name="vllm"')
-        return OwnEngine(policy, version)
-    from trainer.engine.vllm import VLLMEngine
-
-    if parallel.size() > 1 and not options.urls:
-        raise RecipeError(
-            f"vLLM in this process samples for one process, but there are {parallel.size()}; start "
-            "servers and set engine.urls, or start without torchrun"
-        )
-    return VLLMEngine(policy, options, folder, version)
 
 
 def conversation_seeds(seed: int, first: int, count: int) -> list[int]:
