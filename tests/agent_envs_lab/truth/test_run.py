@@ -17,10 +17,10 @@ import torch
 
 from agent_envs_lab.truth import Truth, players
 from agent_envs_lab.truth import run as measuring
+from agent_envs_lab.truth.figures import publish
 from agent_envs_lab.truth.gradients import SIZE
 from agent_envs_lab.truth.player import Player, parts
 from agent_envs_lab.truth.players import KilledError, Players
-from agent_envs_lab.truth.results import publish
 from agent_envs_lab.truth.run import Plan, TruthError, measure, source_of
 from agent_envs_lab.truth.states import states
 from agent_envs_lab.truth.tree import NotReproducible, Tree
@@ -57,7 +57,7 @@ def test_a_truth_adds_up_and_agrees_with_fresh_rollouts(small, tmp_path, way):
     saved = Truth.load(tmp_path / "truth.parquet")
     np.testing.assert_array_equal(saved.advantage, truth.advantage)
     assert dict(saved.about) == json.loads((tmp_path / "truth.json").read_text())
-    assert recorded.read(tmp_path / "episodes.parquet") == result.episodes
+    assert recorded.read_episodes(tmp_path / "episodes.parquet") == result.episodes
 
 
 @pytest.mark.long
@@ -112,9 +112,9 @@ def test_a_stopped_measurement_goes_on_to_the_same_result(small, tmp_path, monke
 def test_kept_draws_are_weighted_by_what_was_expected_of_them(small, tmp_path, monkeypatch):
     """A later version may plan otherwise."""
     before = measure(small(), tmp_path, PLAN, jobs=1).truth
-    planned = measuring.draws.pilot
+    planned = measuring.draws.plan_pilot
     monkeypatch.setattr(
-        measuring.draws, "pilot", lambda *args: [3 * one + 1 for one in planned(*args)]
+        measuring.draws, "plan_pilot", lambda *args: [3 * one + 1 for one in planned(*args)]
     )
     after = measure(small(), tmp_path, PLAN, jobs=1).truth
     np.testing.assert_array_equal(after.advantage, before.advantage)
@@ -220,12 +220,12 @@ def test_a_world_that_changes_after_the_last_copies_is_refused(
 def test_the_check_of_the_start_counts_the_noise_of_fresh_rollouts():
     """Two tasks differ from 4 fresh rollouts by the same amount, by chance."""
     fresh = [[1.0, 0.0, 0.0, 1.0], [0.0, 1.0, 1.0, 0.0]]
-    found = measuring._start_check(np.array([[0.3, 0.3], [0.3, 0.3]]), fresh)
+    found = measuring._check_starts(np.array([[0.3, 0.3], [0.3, 0.3]]), fresh)
     # squares 1 + 1 over 6 degrees of freedom, over 4 rollouts, over 2 tasks
     assert found["standard error of it"] == pytest.approx(np.sqrt(2 / 6 / 4 / 2))
-    doubt = measuring._start_check(np.array([[0.1, 0.5], [0.3, 0.3]]), fresh)
+    doubt = measuring._check_starts(np.array([[0.1, 0.5], [0.3, 0.3]]), fresh)
     assert doubt["standard error of it"] == pytest.approx(np.sqrt(1 / 24 + 0.2**2 / 4))
-    apart = measuring._start_check(np.array([[-9.5, -9.5], [10.5, 10.5]]), fresh)
+    apart = measuring._check_starts(np.array([[-9.5, -9.5], [10.5, 10.5]]), fresh)
     assert apart["standard error of it"] == pytest.approx(10.0)  # between -10 and 10
 
 
@@ -267,7 +267,7 @@ def test_a_damaged_line_is_named(small, tmp_path):
 def test_damaged_files_of_a_measurement_are_named(small, tmp_path):
     plan = Plan(groups=2, reliability=0.1, most=4, fresh=0, gradients=True)
     measure(small(), tmp_path, plan, jobs=1)
-    episodes = recorded.read(tmp_path / "episodes.parquet")
+    episodes = recorded.read_episodes(tmp_path / "episodes.parquet")
     for name, content in (
         ("plan.json", b"["),
         ("plan.json", b"[]"),
@@ -284,7 +284,7 @@ def test_damaged_files_of_a_measurement_are_named(small, tmp_path):
     np.save(tmp_path / "gradients.npy", np.zeros((1, 3)))
     with pytest.raises(TruthError, match=r"gradients\.npy does not fit"):
         measure(small(), tmp_path, plan, jobs=1)
-    recorded.write(tmp_path / "episodes.parquet", episodes[1:])
+    recorded.write_episodes(tmp_path / "episodes.parquet", episodes[1:])
     with pytest.raises(TruthError, match=r"episodes\.parquet has the rollouts of another"):
         measure(small(), tmp_path, plan, jobs=1)
 
