@@ -48,6 +48,14 @@ def act_with_key(self, action):
     return turn._replace(reward=2.0) if turn.success and self.key else turn
 
 
+def act_with_other_reason(self, action):
+    """Opening where there is no door has another reason after a step to the left."""
+    self.key |= action == "left"
+    turn = Hallway.act(self, action)
+    other = turn.invalid_reason == "refused" and self.key
+    return turn._replace(invalid_reason="error") if other else turn
+
+
 def act_paying_first_visits(self, action):
     turn = Hallway.act(self, action)
     new = turn.valid and self.cell not in self.been
@@ -164,6 +172,10 @@ FAULTS = [
     (
         remember(lambda env: setattr(env, "key", False), act=act_with_key),
         rf"{OTHER_OUTCOME}'open' gives\n  reward",
+    ),
+    (
+        remember(lambda env: setattr(env, "key", False), act=act_with_other_reason),
+        rf"{OTHER_OUTCOME}'open' gives\n  invalid_reason",
     ),
     (
         remember(lambda env: setattr(env, "been", {-1}), act=act_paying_first_visits),
