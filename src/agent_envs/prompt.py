@@ -6,15 +6,14 @@ A `Template` has the texts, with slots for the fields that an environment report
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from string import Formatter
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
+from agent_envs.contract import Template
 from agent_envs.options import check_options
-from agent_envs.panels import nearest, one_of
+from agent_envs.panels import one_of
 from agent_envs.replies import unwrap_agent_env
 from agent_envs.spaces import OBSERVATION_LENGTH, FreeText
 
@@ -28,51 +27,6 @@ IMAGE = "<image>"
 """The place of an image in a prompt."""
 BLIND = ("both", "goal", "history", "observation")
 """The parts that a blind prompt can leave out; "both" is goal and history."""
-
-SLOTS = (
-    "task_description",
-    "step_count",
-    "history_length",
-    "action_history",
-    "first_observation",
-    "current_step",
-    "current_observation",
-    "admissible_actions",
-)
-BLIND_SLOTS = SLOTS[5:]
-TURN_SLOTS = ("number", "before", "action", "after")
-
-
-@dataclass(frozen=True)
-class Template:
-    """Prompt texts with `{slots}`. `full` may use all `SLOTS`; `blind` has no goal or history.
-
-    Args:
-        full: the prompt of a turn.
-        blind: the prompt without goal and history.
-        past: a past turn in {action_history}: its number, its action, and the observations before
-            and after it.
-        first: the prompt of the first turn, if it differs from `full`.
-        owner: class name of the environment that it belongs to; "" for a user's template.
-
-    Raises:
-        ValueError: an unknown slot, or a slot for goal or history in `blind`.
-    """
-
-    full: str
-    blind: str
-    past: str = "[Observation {number}: '{before}', Action {number}: '{action}']"
-    first: str = ""
-    owner: str = ""
-
-    def __post_init__(self) -> None:
-        texts = {self.full: SLOTS, self.first: SLOTS, self.blind: BLIND_SLOTS}
-        for text, slots in [*texts.items(), (self.past, TURN_SLOTS)]:
-            for _, slot, _, _ in Formatter().parse(text):
-                if slot is not None and slot not in slots:
-                    raise ValueError(
-                        f"unknown slot {{{slot}}}{nearest(slot, slots)}; known here are {slots}"
-                    )
 
 
 def leave_out_goal(observation: str, goal: str) -> str:

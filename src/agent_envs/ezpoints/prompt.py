@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_envs.prompt import Template
+from agent_envs.contract import Template
 
 _ASK = """
 
