@@ -159,11 +159,11 @@ def make_method(recipe: Recipe) -> Method:
     if (own := find_method(name)) is not None:
         return own(options, recipe)
     if name == "has" and options.get("decomposer") in _LEARNED:
-        return _decomposed(options, recipe)
-    return _estimated(make_estimator(name, options), recipe)
+        return _make_decomposing(options, recipe)
+    return _add_model(make_estimator(name, options), recipe)
 
 
-def _estimated(estimator: credit.Estimator, recipe: Recipe) -> Method:
+def _add_model(estimator: credit.Estimator, recipe: Recipe) -> Method:
     """An estimator, with the model that it or the recipe needs."""
     temperature = recipe.sampling.temperature
     if recipe.critic.learning_rate:
@@ -177,7 +177,7 @@ def _estimated(estimator: credit.Estimator, recipe: Recipe) -> Method:
     return WithGold(estimator, recipe.update) if reads_answer else Method(estimator)
 
 
-def _decomposed(options: dict[str, Any], recipe: Recipe) -> Method:
+def _make_decomposing(options: dict[str, Any], recipe: Recipe) -> Method:
     """HAS with a judge or TurnRD as decomposer."""
     decomposer = options.pop("decomposer")
     has = cast("credit.HAS", make_estimator("has", options))

@@ -51,7 +51,7 @@ from trainer.run import evaluate, provenance, report
 from trainer.run import run_folder as records
 from trainer.run.checkpoint import Checkpoints
 from trainer.run.checks import check_columns, check_folder, check_source
-from trainer.run.lock import locked
+from trainer.run.lock import lock_folder
 from trainer.run.metrics import Metrics, Silent, StallWatch, concentration, describe
 from trainer.run.stopping import Stop, Stopped, note_signals
 from trainer.run.trackers import Tracker
@@ -101,7 +101,7 @@ def train(
         held.enter_context(parallel.joined(recipe.policy.device))
         stop = held.enter_context(note_signals())
         parallel.check_alike("recipe", repr(recipe))
-        lock = parallel.first_only(lambda: held.enter_context(locked(folder)))
+        lock = parallel.first_only(lambda: held.enter_context(lock_folder(folder)))
         parallel.first(lambda: check_folder(recipe, folder, resume=resume))
         torch.set_num_threads(recipe.run.threads or cores())
         run = _Run(recipe, folder, stop)  # refuses a bad recipe before anything is written

@@ -47,7 +47,9 @@ class MetricsError(ValueError):
     """A file is not a log that `Metrics` wrote."""
 
 
-def read(path: Path, check: Callable[[dict[str, Any]], None] | None = None) -> list[dict[str, Any]]:
+def read_log(
+    path: Path, check: Callable[[dict[str, Any]], None] | None = None
+) -> list[dict[str, Any]]:
     """The lines of `metrics.jsonl`, or of another log, without a last line that a kill truncated.
 
     Args:
@@ -127,7 +129,7 @@ class Metrics:
 
         self.path = folder / "metrics.jsonl"
         self.console = console or Console()
-        self.lines = {line["step"]: line for line in read(self.path)}
+        self.lines = {line["step"]: line for line in read_log(self.path)}
         write_text(self.path, "".join(f"{_dump(line)}\n" for line in self.lines.values()))
         self._writer = SummaryWriter(str(folder / "tensorboard"))
         self._trackers = trackers
@@ -184,11 +186,11 @@ class Metrics:
             append_line(path, line)
 
     def _compare(self, before: Mapping[str, Any], line: Mapping[str, Any]) -> None:
-        def fixed(record: Mapping[str, Any]) -> str:
+        def drop_clocks(record: Mapping[str, Any]) -> str:
             kept = {k: v for k, v in record.items() if not k.startswith("endpoint_")}
             return _dump({k: v for k, v in kept.items() if not k.endswith(CLOCKS)})
 
-        if fixed(before) != fixed(line):
+        if drop_clocks(before) != drop_clocks(line):
             warnings.warn(
                 f"step {line['step']}, repeated after a resume, differs from its line in "
                 f"{self.path}, which is kept: this device is not deterministic",
@@ -314,8 +316,8 @@ def describe(played: Sequence[Episode]) -> dict[str, float]:
         "distinct_actions": float(np.mean([len(found) for found in actions])),
         "dead_groups": float(np.mean(dead)),
         "identical_groups": float(np.mean([len(found) == 1 for found in plays])),
-        **_partners(played),
-        **_verified(played),
+        **_mean_partners(played),
+        **_mean_verifiers(played),
     }
 
 
@@ -330,14 +332,14 @@ def concentration(advantage: NDArray[np.float64], owner: NDArray[np.int64]) -> f
     return float(np.mean(top[total > 0] / total[total > 0])) if total.any() else 0.0
 
 
-def _partners(played: Sequence[Episode]) -> dict[str, float]:
+def _mean_partners(played: Sequence[Episode]) -> dict[str, float]:
     """Mean outcome of the other side of conversations."""
     known = [e.partner_outcome for e in played if e.partner_outcome is not None]
     paid = [outcome for outcome in known if not np.isnan(outcome)]  # NaN if nobody judged it
     return {"partner_return": float(np.mean(paid))} if paid else {}
 
 
-def _verified(played: Sequence[Episode]) -> dict[str, float]:
+def _mean_verifiers(played: Sequence[Episode]) -> dict[str, float]:
     """Mean reward of an episode from each verifier."""
     names = dict.fromkeys(name for e in played for step in e.steps for name in step.turn_reward)
     paid = {name: [sum(s.turn_reward[name] for s in e.steps) for e in played] for name in names}
