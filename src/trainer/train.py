@@ -52,9 +52,8 @@ from trainer.run import run_folder as records
 from trainer.run.checkpoint import Checkpoints
 from trainer.run.checks import check_columns, check_folder, check_source
 from trainer.run.lock import lock_folder
-from trainer.run.metrics import Metrics, Silent, StallWatch, concentration, describe
+from trainer.run.metrics import Metrics, Silent, StallWatch, Tracker, concentration, describe
 from trainer.run.stopping import Stop, Stopped, note_signals
-from trainer.run.trackers import Tracker
 from trainer.scale import parallel, sharding
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ def train(
 ) -> None:
     """Train by a recipe in a run folder, from its last checkpoint if it has one; write the report.
 
-    `track` names libraries that get a copy of the log, see `trainer.run.trackers`.
+    `track` names libraries that get a copy of the log, see `trainer.run.metrics.TRACKERS`.
 
     Raises:
         RunError: The folder or the recipe cannot be used.

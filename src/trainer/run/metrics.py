@@ -1,6 +1,7 @@
 """The log of a run: one JSON line and one printed line for each step, TensorBoard, a progress bar.
 
-`trainer.run.trackers` copies the lines to other libraries.
+`Tracker` copies the lines to Weights & Biases or trackio. Where these write and whether they need a
+network is up to their own settings, e.g. WANDB_MODE=offline. A resumed run continues its copy.
 
 A line is flushed to the disk before the run continues. A step that is repeated after a resume is
 not logged again; on a deterministic device its line would be the same.
@@ -10,10 +11,12 @@ from __future__ import annotations
 
 import json
 import math
+import secrets
 import sys
 import time
 import warnings
 from collections import deque
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,12 +36,18 @@ if TYPE_CHECKING:
     from rich.progress import Task
 
     from trainer.play.records import Episode
-    from trainer.run.trackers import Tracker
 
 CLOCKS = ("seconds", "tokens_per_second", "time")
 """Endings of the keys whose values differ between two runs of the same seed."""
 WARNINGS = "warnings.jsonl"
 """File of a run with its warnings."""
+TRACKERS = ("wandb", "trackio")
+PROJECT = "agent-envs"
+_HELP = {
+    "wandb": "log in with `wandb login`, or set WANDB_MODE=offline",
+    "trackio": "see the trackio documentation, or leave --track trackio out",
+}
+_TRACKER_FILE = "tracker_id.txt"
 _SHOWN = {"success": ".0%", "valid": ".0%", "return": ".2f"}
 _FAR = 2**53  # larger than any number of steps or episodes
 
@@ -105,6 +114,54 @@ def check_step(line: dict[str, Any]) -> None:
     played = line.get("episodes") or 0
     if type(played) is not int or not 0 <= played < _FAR:
         raise ValueError(f"episodes must be a number of episodes, got {played!r:.60}")
+
+
+class TrackerError(ValueError):
+    """A library refused to start; the message has its reason."""
+
+
+class Tracker:
+    """The copy of one run's log in one library.
+
+    Args:
+        name: A name of `TRACKERS`, whose library is imported.
+        folder: Run folder, with a file for the id of the run there.
+        config: Options of the run, with its `name`.
+
+    Raises:
+        TrackerError: The library refused to start.
+    """
+
+    def __init__(self, name: str, folder: Path, config: Mapping[str, Any]) -> None:
+        run_id = _find_run_id(folder)
+        more = {"id": run_id, "dir": str(folder)} if name == "wandb" else {}
+        try:
+            self._run = import_module(name).init(
+                project=PROJECT,
+                name=f"{config['name']}-{run_id}",
+                config=dict(config),
+                resume="allow",
+                **more,
+            )
+        except Exception as error:  # the libraries have no common class of errors
+            said = " ".join(str(error).split())
+            raise TrackerError(f"{name} did not start ({said}); {_HELP[name]}") from error
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        """Log the values of a step; steps increase."""
+        self._run.log(dict(values), step=step)
+
+    def close(self) -> None:
+        """Write what is left, and end."""
+        self._run.finish()
+
+
+def _find_run_id(folder: Path) -> str:
+    """The id of the run in all libraries, which a resumed run has again."""
+    path = folder / _TRACKER_FILE
+    if not path.is_file():
+        write_text(path, secrets.token_hex(4) + "\n")
+    return path.read_text(encoding="utf-8").strip()
 
 
 class Metrics:

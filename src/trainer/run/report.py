@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from agent_envs.cli.console import make_printable
-from trainer.run import curves, drawing, evaluate, metrics, provenance
+from trainer.run import curves, evaluate, metrics, provenance
 from trainer.run import rollouts_page as rollouts
 from trainer.run import run_folder as records
 from trainer.run.checkpoint import write_text
@@ -97,11 +97,11 @@ def _render_page(folder: Path) -> tuple[str, list[str]]:
     found, wrong = records.readable([folder], provenance.read_provenance)
     damaged += wrong
     source = files("trainer.run")
-    style = drawing.palette(":root") + (source / "page.css").read_text(encoding="utf-8")
+    style = curves.write_palette(":root") + (source / "page.css").read_text(encoding="utf-8")
     page = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, finalize=_print_plain
     ).from_string((source / "page.html.j2").read_text(encoding="utf-8"))
-    with mpl.rc_context(drawing.STYLE):
+    with mpl.rc_context(curves.STYLE):
         shown, wrong = _episodes(folder / "episodes")
         shown |= {
             "success": curves.success(lines, evaluations),
