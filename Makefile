@@ -32,6 +32,7 @@ check: $(VENV)/dev.stamp
 	$(RUN)/ruff format --check .
 	$(RUN)/ruff check .
 	$(RUN)/mypy
+	$(RUN)/python -m tools.budget
 	$(RUN)/python -m pytest -q tests/test_layers.py
 	PIP="$(abspath $(RUN))/python" sh .ci/wheel
 

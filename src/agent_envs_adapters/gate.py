@@ -130,13 +130,13 @@ class Gate:
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer, or pass on, one connection or request."""
         if scope["type"] == "websocket":
-            await self._session(scope, receive, send)
+            await self._run_session(scope, receive, send)
         elif scope["type"] == "http":
-            await self._page(scope, receive, send)
+            await self._answer_request(scope, receive, send)
         else:
             await self.app(scope, receive, send)
 
-    async def _session(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def _run_session(self, scope: Message, receive: Receive, send: Send) -> None:
         await receive()  # the connect
         try:
             self._check_caller(scope)
@@ -151,7 +151,7 @@ class Gate:
         passed = [{"type": "websocket.connect"}]
         gone = False  # or it has not read for the limit on idle time
 
-        async def tell(message: Message) -> None:
+        async def send_open(message: Message) -> None:
             nonlocal gone
             if not gone:  # OpenEnv goes on to the next message, which ends the session
                 try:
@@ -163,16 +163,16 @@ class Gate:
         async def next_message() -> Message:
             if passed:
                 return passed.pop()
-            return _end(_GONE) if gone else await self._checked(receive, tell)
+            return _make_end(_GONE) if gone else await self._receive_allowed(receive, send_open)
 
         try:
-            await self.app(scope, next_message, tell)
+            await self.app(scope, next_message, send_open)
         except asyncio.CancelledError:  # the server stops, and a step still runs
             _log.warning("the server stopped during a step; it ends with the process")
         finally:
             self.sessions -= 1
 
-    async def _checked(self, receive: Receive, send: Send) -> Message:
+    async def _receive_allowed(self, receive: Receive, send: Send) -> Message:
         """The next message that may pass, or the end of the session."""
         while True:
             try:
@@ -187,30 +187,30 @@ class Gate:
                     "SESSION_ERROR",
                 )
                 await send(idle.frame)
-                return _end(_POLICY)
+                return _make_end(_POLICY)
             except Refused as refusal:
                 await send(refusal.frame)
             else:
                 return message
 
-    async def _page(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def _answer_request(self, scope: Message, receive: Receive, send: Send) -> None:
         try:
             if scope["path"] != "/health":
                 self._check_caller(scope)
             if scope["path"] == "/mcp":  # OpenEnv's validator posts there
-                await _answer(send, 200, _NO_TOOLS)
+                await _send_answer(send, 200, _NO_TOOLS)
                 return
             self._check_path(scope["method"], scope["path"])
-            body = await self._body(receive)
+            body = await self._read_body(receive)
         except Refused as refusal:
-            await _answer(send, refusal.status, {"detail": str(refusal)})
+            await _send_answer(send, refusal.status, {"detail": str(refusal)})
             return
         passed = [{"type": "http.request", "body": body, "more_body": False}]
 
-        async def read() -> Message:
+        async def receive_body() -> Message:
             return passed.pop() if passed else await receive()
 
-        await self.app(scope, read, send)
+        await self.app(scope, receive_body, send)
 
     def _check_caller(self, scope: Message) -> None:
         if any(name == b"origin" for name, _ in scope["headers"]):
@@ -263,7 +263,7 @@ class Gate:
         if method != wanted:
             raise Refused(f"{path} is read with {wanted}, got {method:.20}", status=405)
 
-    async def _body(self, receive: Receive) -> bytes:
+    async def _read_body(self, receive: Receive) -> bytes:
         body, more = b"", True
         try:
             async with asyncio.timeout(self.limits.idle):
@@ -288,7 +288,7 @@ class Gate:
         return body
 
 
-def _end(code: int) -> Message:
+def _make_end(code: int) -> Message:
     return {"type": "websocket.disconnect", "code": code}
 
 
@@ -300,7 +300,7 @@ def check(text: str | None, limit: int) -> None:
     """
     if text is None:
         raise Refused("messages are JSON text, got a binary one", "INVALID_JSON")
-    kind, data = _read(text, limit)
+    kind, data = _parse_message(text, limit)
     known = FIELDS[kind]
     _check_names(f"the data of {kind}", data, known)
     for name, value in data.items():
@@ -313,7 +313,7 @@ def check(text: str | None, limit: int) -> None:
         )
 
 
-def _read(text: str, limit: int) -> tuple[str, dict[str, Any]]:
+def _parse_message(text: str, limit: int) -> tuple[str, dict[str, Any]]:
     """The type of a message and its data, of which only the form is checked."""
     if len(text) > limit or len(text.encode()) > limit:
         raise Refused(
@@ -364,7 +364,7 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON")
 
 
-async def _answer(send: Send, status: int, content: Any) -> None:
+async def _send_answer(send: Send, status: int, content: Any) -> None:
     body = json.dumps(content).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
     if status == HTTPStatus.UNAUTHORIZED:

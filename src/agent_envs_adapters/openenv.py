@@ -7,15 +7,18 @@ checks of callers and messages, `agent_envs_adapters.serving` runs the server.
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import logging
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from queue import SimpleQueue
 from secrets import token_urlsafe
-from threading import Lock
-from typing import TYPE_CHECKING, Any
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gymnasium.error import Error, ResetNeeded
 from typing_extensions import override
@@ -23,7 +26,6 @@ from typing_extensions import override
 from agent_envs.contract import encodable
 from agent_envs.panels import nearest
 from agent_envs_adapters import check_version
-from agent_envs_adapters.call_thread import CallThread
 from agent_envs_adapters.episodes import Episodes
 from agent_envs_adapters.gate import LIMITS, Gate, Limits
 from trainer.options import explain_error
@@ -44,12 +46,13 @@ from openenv.core.env_server.types import EnvironmentMetadata
 from pydantic import Field, ValidationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from agent_envs.panels import Panel
     from trainer.play.episode import TextEpisode
 
 _log = logging.getLogger(__name__)
+_Made = TypeVar("_Made")
 
 
 class Reply(Action):
@@ -142,6 +145,37 @@ class Served:
         )
 
 
+class CallThread:
+    """Makes the calls of one session; unlike a pool's threads, it does not hold up an exit."""
+
+    def __init__(self) -> None:
+        self._calls: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] | None = None
+
+    async def call(self, work: Callable[[], _Made]) -> _Made:
+        """The result of a call in the thread, or what it raised."""
+        if self._calls is None:
+            self._calls = SimpleQueue()
+            Thread(target=self._work, args=(self._calls,), name="session", daemon=True).start()
+        made: Future[_Made] = Future()
+        made.set_running_or_notify_cancel()
+        self._calls.put((work, made))
+        return await asyncio.wrap_future(made)
+
+    def close(self) -> None:
+        """End the thread after the calls that it has."""
+        if self._calls is not None:
+            self._calls.put(None)
+
+    @staticmethod
+    def _work(calls: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None]) -> None:
+        while (given := calls.get()) is not None:
+            work, made = given
+            try:
+                made.set_result(work())
+            except BaseException as error:  # noqa: BLE001 - raised where the result is awaited
+                made.set_exception(error)
+
+
 class Session(Environment[Reply, Told, Episode]):
     """One client's episodes, one after another.
 
@@ -158,18 +192,18 @@ class Session(Environment[Reply, Told, Episode]):
         self._episodes: dict[str, Episodes] = {}
         self._lock = Lock()  # a fork copies the episode in the thread of another session
         self._closing = False
-        self._thread = CallThread("session")
+        self._thread = CallThread()
 
     async def reset_async(
         self, seed: int | None = None, episode_id: str | None = None, **task: Any
     ) -> Told:
         """`reset` in the session's thread."""
-        return await self._thread.result(partial(self.reset, seed, episode_id, **task))
+        return await self._thread.call(partial(self.reset, seed, episode_id, **task))
 
     @override
     async def step_async(self, action: Reply, timeout_s: float | None = None, **_: Any) -> Told:
         """`step` in the session's thread."""
-        return await self._thread.result(partial(self.step, action))
+        return await self._thread.call(partial(self.step, action))
 
     def reset(  # the gate refuses other arguments
         self,
@@ -190,16 +224,16 @@ class Session(Environment[Reply, Told, Episode]):
         if fork is not None:
             if any(given is not None for given in (seed, split, index, task_id)):
                 raise ValueError("a fork has the task and seed of its session; give fork alone")
-            task, (split, copied) = None, self._forked(fork)
+            task, (split, copied) = None, self._fork_episode(fork)
         else:
             split = split or next(iter(self.served.panels))
-            copied, task = None, self._task(split, index, task_id)
-        with self.held():
-            self._release()
+            copied, task = None, self._find_task(split, index, task_id)
+        with self.lock_episode():
+            self._release_episode()
             self.split, self.episode_id = split, episode_id or ""
-            with self._reported("reset"):
-                self.episode = copied or self._source(split).start(task=task, seed=seed)
-                told = self._told(self.episode, None)
+            with self._report_errors("reset"):
+                self.episode = copied or self._open_episodes(split).start(task=task, seed=seed)
+                told = self._observe(self.episode, None)
             self.served.sessions[self.id] = self
             return told
 
@@ -210,7 +244,7 @@ class Session(Environment[Reply, Told, Episode]):
         Raises:
             gymnasium.error.ResetNeeded: No episode runs.
         """
-        with self.held():
+        with self.lock_episode():
             if self.episode is None:
                 raise ResetNeeded(
                     "no episode runs in this session: reset first; a new connection is a new "
@@ -222,11 +256,11 @@ class Session(Environment[Reply, Told, Episode]):
                 )
             if action.stop:
                 self.episode.stop()
-                return self._told(self.episode, 0.0)  # the last turn was paid when it was taken
-            with self._reported("step"):
+                return self._observe(self.episode, 0.0)  # the last turn was paid when it was taken
+            with self._report_errors("step"):
                 self.episode.step(action.reply)
                 record = self.episode.records[-1]
-                return self._told(self.episode, record.reward + (record.outcome or 0.0))
+                return self._observe(self.episode, record.reward + (record.outcome or 0.0))
 
     @property
     def state(self) -> Episode:
@@ -273,11 +307,11 @@ class Session(Environment[Reply, Told, Episode]):
 
     def num_tasks(self, split: str) -> int:
         """Number of tasks of a split."""
-        return len(self._listed(split))
+        return len(self._find_panel(split))
 
     def get_task(self, split: str, index: int) -> dict[str, Any]:
         """One task of a split."""
-        panel = self._listed(split)
+        panel = self._find_panel(split)
         try:
             return {"split": split, "index": index, "task_id": panel.at(index)}
         except ValueError as error:
@@ -287,17 +321,17 @@ class Session(Environment[Reply, Told, Episode]):
         self, split: str, start: int | None = None, stop: int | None = None
     ) -> list[dict[str, Any]]:
         """Tasks of a split, as Python slices them."""
-        ids = self._listed(split).task_ids
+        ids = self._find_panel(split).task_ids
         places = range(len(ids))[start:stop]
         return [{"split": split, "index": one, "task_id": ids[one]} for one in places]
 
-    def _listed(self, split: str) -> Panel:
+    def _find_panel(self, split: str) -> Panel:
         try:
             return self.served.panel(split)
         except ValueError as error:
             raise HTTPException(404, str(error)) from None
 
-    def _task(self, split: str, index: int | None, task_id: str | None) -> str | None:
+    def _find_task(self, split: str, index: int | None, task_id: str | None) -> str | None:
         panel = self.served.panel(split)
         named = None if task_id is None else self.served.task(split, task_id)
         if index is None:
@@ -306,14 +340,14 @@ class Session(Environment[Reply, Told, Episode]):
             raise ValueError(f"task {index} of split {split!r} is {at!r}, not {named!r}; give one")
         return at
 
-    def _forked(self, fork: str) -> tuple[str, TextEpisode]:
+    def _fork_episode(self, fork: str) -> tuple[str, TextEpisode]:
         source = self.served.sessions.get(fork)
         if source is None:
             raise ValueError(
                 f"no session {fork!r:.60} has an episode; give the id that its observations have, "
                 "and fork before it is closed"
             )
-        with source.held():
+        with source.lock_episode():
             if source.episode is None:
                 raise ValueError(f"session {fork!r:.60} has no episode; fork one that runs")
             try:
@@ -321,11 +355,11 @@ class Session(Environment[Reply, Told, Episode]):
             except TypeError as error:
                 raise ValueError(f"{self.served.env} cannot be forked: {error}") from error
 
-    def _source(self, split: str) -> Episodes:
+    def _open_episodes(self, split: str) -> Episodes:
         return self._episodes.setdefault(split, copy.copy(self.served.episodes[split]))
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def lock_episode(self) -> Iterator[None]:
         """Use the episode alone."""
         try:
             with self._lock:
@@ -335,18 +369,18 @@ class Session(Environment[Reply, Told, Episode]):
                 self._close_free()
 
     @contextmanager
-    def _reported(self, what: str) -> Iterator[None]:
+    def _report_errors(self, what: str) -> Iterator[None]:
         """Raise errors of the environment with one line of text, which OpenEnv sends."""
         try:
             yield
         except Error as error:  # of Gymnasium, e.g. a reset that is needed
-            raise type(error)(_line(error)) from error
+            raise type(error)(_format_error(error)) from error
         except Exception as error:
             if not self._closing:  # else its processes may have ended under it
                 _log.exception("%s failed", what)
             raise RuntimeError(
-                f"{what} failed on the server ({type(error).__name__}: {_line(error):.500}); reset "
-                "starts another episode"
+                f"{what} failed on the server ({type(error).__name__}: "
+                f"{_format_error(error):.500}); reset starts another episode"
             ) from error
 
     def _close_free(self) -> None:
@@ -354,18 +388,18 @@ class Session(Environment[Reply, Told, Episode]):
         if self._lock.acquire(blocking=False):
             try:
                 self.served.sessions.pop(self.id, None)
-                self._release()
+                self._release_episode()
                 for episodes in self._episodes.values():
                     episodes.close()
             finally:
                 self._lock.release()
 
-    def _release(self) -> None:
+    def _release_episode(self) -> None:
         if self.episode is not None:
             self._episodes[self.split].release(self.episode)
             self.episode = None
 
-    def _told(self, played: TextEpisode, reward: float | None) -> Told:
+    def _observe(self, played: TextEpisode, reward: float | None) -> Told:
         return Told(
             session=self.id,
             text=played.message,
@@ -415,17 +449,17 @@ def make_app(
         state_cls=Episode,
         mode="production",  # without POST /reset and /step, whose episodes end with the request
     )
-    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(RequestValidationError, _answer_invalid)
     return Gate(app, env, limits=limits, token=token)
 
 
-def _line(error: Exception) -> str:
+def _format_error(error: Exception) -> str:
     """The text of an error in one line that UTF-8 can hold."""
     said = explain_error(error) if isinstance(error, ValidationError) else str(error)
     return encodable(" ".join(said.split()))
 
 
-async def _invalid(_: Any, error: RequestValidationError) -> Response:
+async def _answer_invalid(_: Any, error: RequestValidationError) -> Response:
     """Answer a request of a page whose fields do not fit: one line that names them."""
     problems = [
         f"{'.'.join(map(str, one['loc'][1:])) or 'the request'}: {one['msg']}"

@@ -150,34 +150,34 @@ class _Http(H11Protocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._expect()
+        self._start_waiting()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._arrived()
+        self._stop_waiting()
         super().connection_lost(exc)
 
     def handle_events(self) -> None:
         super().handle_events()
-        if self._answering():
-            self._arrived()
+        if self._is_answering():
+            self._stop_waiting()
 
     def handle_websocket_upgrade(self, event: Any) -> None:
-        self._arrived()
+        self._stop_waiting()
         super().handle_websocket_upgrade(event)
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if not self._answering():
-            self._expect()
+        if not self._is_answering():
+            self._start_waiting()
 
-    def _answering(self) -> bool:
+    def _is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
 
-    def _expect(self) -> None:
-        self._arrived()
+    def _start_waiting(self) -> None:
+        self._stop_waiting()
         self._late = self.loop.call_later(HEAD, self.transport.abort)
 
-    def _arrived(self) -> None:
+    def _stop_waiting(self) -> None:
         if self._late is not None:
             self._late.cancel()
             self._late = None

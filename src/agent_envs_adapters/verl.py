@@ -373,7 +373,7 @@ def _register_trainers() -> None:
     import transfer_queue as tq
     from verl.trainer.ppo import v1
 
-    def recorded(mode: str, trainer: type[Any]) -> None:
+    def register(mode: str, trainer: type[Any]) -> None:
         class Recorded(trainer):
             """A trainer of verl that gives turn records to the advantage estimator."""
 
@@ -403,7 +403,7 @@ def _register_trainers() -> None:
         v1.register_trainer(PREFIX + mode)(Recorded)
 
     for mode in MODES:
-        recorded(mode, v1.get_trainer_cls(mode))
+        register(mode, v1.get_trainer_cls(mode))
 
 
 def _with_records(stored: Any, tags: Sequence[Mapping[str, Any]]) -> DataProto:

@@ -209,8 +209,8 @@ def table(first: Side, second: Side) -> Group:
     said = [
         "",
         f"second - first: {change} points {span}, exact McNemar p = {found.test.p:.2g}",
-        f"solved by the second alone: {_named(one, other, won=True)}",
-        f"solved by the first alone: {_named(one, other, won=False)}",
+        f"solved by the second alone: {_count_solved(one, other, won=True)}",
+        f"solved by the first alone: {_count_solved(one, other, won=False)}",
         *notes(first, second),
     ]
     return Together(
@@ -225,7 +225,7 @@ def _short(rate: evaluate.Interval | None) -> str:
     return "–" if rate is None else str(rate)
 
 
-def _named(one: Evaluation, other: Evaluation, *, won: bool) -> str:
+def _count_solved(one: Evaluation, other: Evaluation, *, won: bool) -> str:
     """How many tasks only one of two evaluations solved, and the first of them."""
     rows = zip(one.task_ids, one.success, other.success, strict=True)
     tasks = [task for task, before, after in rows if before != after and after == won]

@@ -86,7 +86,7 @@ def examine(recipe: Recipe) -> Iterator[Finding]:
                 step=recipe.sft.steps + 1,
             )
             seed = derive(recipe.run.seed, recipe.sft.steps + 1, "play")
-            played, seconds = _timed(lambda: rollouts.play(tasks, sampler, seed))
+            played, seconds = _time_call(lambda: rollouts.play(tasks, sampler, seed))
         except (ValueError, ServerError) as error:
             yield Finding("error", "rollouts", str(error))
             return
@@ -162,7 +162,9 @@ def _costs(
 ) -> Iterator[Finding]:
     rows = make_rows(played, max_tokens=recipe.sampling.max_tokens)
     tokens, temperature = recipe.update.tokens, recipe.sampling.temperature
-    own, passed = _timed(lambda: recomputed(policy, rows, tokens=tokens, temperature=temperature))
+    own, passed = _time_call(
+        lambda: recomputed(policy, rows, tokens=tokens, temperature=temperature)
+    )
     gap = max(
         abs(mine - theirs)
         for row, values in zip(rows, own, strict=True)
@@ -189,6 +191,6 @@ def _costs(
     )
 
 
-def _timed(call: Callable[[], _Result]) -> tuple[_Result, float]:
+def _time_call(call: Callable[[], _Result]) -> tuple[_Result, float]:
     began = time.monotonic()
     return call(), time.monotonic() - began

@@ -168,10 +168,10 @@ def test_a_cut_episode_ends_as_one_at_the_limit_of_turns():
         for _ in range(3):
             episode.step("<think>x</think><action>up</action>")
         going = [*episode.records]
-        as_ended, records = episode.stopped_records, episode.records
+        as_ended = episode.stopped_records
         assert episode.records == going  # it does not end
         episode.stop()
-        assert records == as_ended
+        assert episode.records == as_ended
         assert episode.truncated
         ends.append((episode.outcome, episode.records))
     assert ends[0] == ends[1]
@@ -485,7 +485,7 @@ def test_the_same_records_as_the_trainers_own_rollouts(name, context):
     (env,) = own.envs(1)
     said = replies_of(env)  # begins when the first reply is needed, after the reset
     script = Script(lambda text, row: next(said), limit=10**9)
-    script.vision = SimpleNamespace(expanded=lambda ids, images: list(ids))
+    script.vision = SimpleNamespace(expand_marks=lambda ids, images: list(ids))
     (other,) = own.play([Task(task["task"], 0, task["seed"])], script, seed=0)
 
     shared = ("action", "valid", "invalid_reason", "progress", "anchor", "reward", "turn_reward")

@@ -251,7 +251,7 @@ def test_what_does_not_fit_is_refused(adapter):
     ("change", "message"),
     [
         (lambda rows: rows.pop(0), "has no step 0, but step 1"),
-        (lambda rows: rows[0].update(uid="group 2"), "has the uid 'group 2' in row 0 and"),
+        (lambda rows: rows[0].update(uid="group 2"), "uid 'group 2' has the tasks"),
         (lambda rows: rows[0].update(anchor_obs="a desk"), "other anchors than those of"),
     ],
 )

@@ -15,7 +15,7 @@ import pytest
 from agent_envs_lab import study
 from agent_envs_lab.study import figures as drawn
 from agent_envs_lab.study import runs
-from agent_envs_lab.study.results import BASELINE, collect, interval, paired, samples_to
+from agent_envs_lab.study.results import BASELINE, collect, compare_pairs, interval, samples_to
 from agent_envs_lab.study.runs import StudyError
 from tests.trainer.conftest import figures
 from trainer import cli, recipe, recipes
@@ -191,10 +191,10 @@ def test_interval_covers_tasks_and_seeds():
 def test_paired_test_of_tasks():
     rng = np.random.default_rng(1)
     one = (rng.random((5, 120)) < 0.5).astype(float)
-    assert paired(one, one) == 1.0
+    assert compare_pairs(one, one) == 1.0
     better = np.maximum(one, rng.random((5, 120)) < 0.3)
-    assert paired(better, one) < 0.001
-    assert paired(better, one) == paired(one, better)
+    assert compare_pairs(better, one) < 0.001
+    assert compare_pairs(better, one) == compare_pairs(one, better)
 
 
 def test_rollouts_to_a_level():

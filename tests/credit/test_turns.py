@@ -125,6 +125,7 @@ def test_from_episodes_with_verifiers():
     turns = Turns.from_episodes([episode])
     assert turns.turn_reward_names == ("a", "b")
     assert turns.turn_reward.tolist() == [[1, 2], [3, 4]]
+    assert turns.verifier_reward("b").tolist() == [2, 4]
     episode.turns[1].turn_reward = {"a": 1.0}
     with pytest.raises(ValueError, match=r"turn_reward row 1 is \{'a'"):
         Turns.from_episodes([episode])

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tools.site import environments, extras, methods, picture
+from tools.site import environments, extras, methods, picture, settings
 from tools.site.check import problems
 
 ROOT = Path(__file__).parents[2]
@@ -47,6 +47,7 @@ def stage(source: Path) -> None:
         for path, name in WRITTEN_HERE.items():
             text = text.replace(f"]({up}{path}", f"]({up}{name}")
         page.write_text(text, encoding="utf-8")
+    source.joinpath("settings.md").write_text(settings.page(), encoding="utf-8")
     source.joinpath("extras.md").write_text(extras.table(), encoding="utf-8")
     source.joinpath("episode.md").write_text(picture.page(picture.worked()), encoding="utf-8")
     environments.write(source / "environments")

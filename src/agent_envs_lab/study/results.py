@@ -112,9 +112,9 @@ def _result(
         success=float(last.mean()),
         low=low,
         high=high,
-        gain_p=paired(last, first),
+        gain_p=compare_pairs(last, first),
         versus=0.0 if other is None else float(last.mean() - other.mean()),
-        versus_p=None if other is None else paired(last, other),
+        versus_p=None if other is None else compare_pairs(last, other),
         valid=float(np.mean([end.valid for _, end in pairs])),
         turns=float(np.mean(solved)) if solved else None,
         repeated=float(np.mean([end.repeated for _, end in pairs])),
@@ -136,7 +136,7 @@ def interval(success: NDArray[np.float64]) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def paired(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+def compare_pairs(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
     """P of a two-sided sign-flip test of two tables [S, T], paired by task over means of seeds."""
     from scipy.stats import permutation_test
 

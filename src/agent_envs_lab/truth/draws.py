@@ -112,7 +112,7 @@ class Group:
                         found[:, node] += 1.0, outcome, outcome**2
         return found[0], found[1], found[2]
 
-    def spread(self, halves: Sequence[int], typical: float) -> Array:
+    def estimate_spread(self, halves: Sequence[int], typical: float) -> Array:
         """Standard deviation of an outcome after leaving at each node: [n].
 
         A node has few outcomes, so those of the nodes near it are read too: of its descendants with
@@ -135,7 +135,7 @@ class Group:
         found: Array = np.sqrt((1 - NEVER_SURE) * variance + NEVER_SURE * typical)
         return found
 
-    def expected(self, half: int) -> Array:
+    def count_expected(self, half: int) -> Array:
         """Expected number of rollouts so far at each node: [n]."""
         start = np.zeros(len(self.tree.nodes))
         return sum((one.expected for one in self.rounds[half]), start)
@@ -143,8 +143,8 @@ class Group:
     def error(self, half: int, typical: float) -> Array:
         """Variance of this half's advantage of each turn: [N]."""
         weights, _ = self.advantage_weights
-        number = np.maximum(self.expected(half), LEAST)
-        found: Array = weights**2 @ (self.spread(HALVES, typical) ** 2 / number)
+        number = np.maximum(self.count_expected(half), LEAST)
+        found: Array = weights**2 @ (self.estimate_spread(HALVES, typical) ** 2 / number)
         return found
 
     def advantage(self, half: int) -> Array:
@@ -175,7 +175,7 @@ def typical_variance(groups: Sequence[Group], halves: Sequence[int]) -> float:
     return max((square + prior) / (freedom + 1), 1e-6)
 
 
-def pilot(groups: Sequence[Group], budget: float) -> list[Array]:
+def plan_pilot(groups: Sequence[Group], budget: float) -> list[Array]:
     """Expected rollouts of each node in the first round of one half: of each group [n].
 
     Args:
@@ -187,7 +187,7 @@ def pilot(groups: Sequence[Group], budget: float) -> list[Array]:
     return [np.where(one > 0, np.maximum(scale * one, LEAST), 0.0) for one in best]
 
 
-def planned(groups: Sequence[Group], half: int, scale: float) -> list[Array]:
+def plan_round(groups: Sequence[Group], half: int, scale: float) -> list[Array]:
     """Expected rollouts of each node in the next round of a half, with those before: [n] each.
 
     The sum of the errors' squares is smallest for its number of turns where the rollouts of a node
@@ -195,14 +195,15 @@ def planned(groups: Sequence[Group], half: int, scale: float) -> list[Array]:
     """
     typical = typical_variance(groups, [1 - half])
     more = [
-        scale * _best(group, group.spread([1 - half], typical)) - group.expected(half)
+        scale * _best(group, group.estimate_spread([1 - half], typical))
+        - group.count_expected(half)
         for group in groups
     ]
     return [np.where(one >= LEAST, one, 0.0) for one in more]
 
 
-def at_least(groups: Sequence[Group], scale: float, turns: float) -> list[list[Array]]:
-    """`planned` of both halves at this scale, or at the least one that takes so many turns a half.
+def plan_at_least(groups: Sequence[Group], scale: float, turns: float) -> list[list[Array]]:
+    """`plan_round` of both halves at this scale, or at the least that takes so many turns a half.
 
     Args:
         groups: The groups.
@@ -211,7 +212,7 @@ def at_least(groups: Sequence[Group], scale: float, turns: float) -> list[list[A
     """
 
     def plans(scale: float) -> tuple[list[list[Array]], bool]:
-        made = [planned(groups, half, scale) for half in HALVES]
+        made = [plan_round(groups, half, scale) for half in HALVES]
         return made, sum(cost(groups, plan) for plan in made) >= 2 * turns
 
     made, enough = plans(scale)
@@ -231,7 +232,7 @@ def at_least(groups: Sequence[Group], scale: float, turns: float) -> list[list[A
     return made
 
 
-def following(
+def plan_next_round(
     groups: Sequence[Group], reliability: float, spent: float, most: float
 ) -> list[list[Array]]:
     """Expected rollouts of each node in the next round, of both halves.
@@ -242,16 +243,16 @@ def following(
         spent: Turns of a half so far.
         most: Turns of a half at most, with those so far.
     """
-    needed = scale_cost(groups, scale_for(groups, reliability, most))
+    needed = find_scale_cost(groups, find_scale(groups, reliability, most))
     limit = min(most, (1 + GROWTH) * spent, spent + CAUTION * max(needed - spent, 0.0))
-    return at_least(groups, scale_for(groups, reliability, limit), LEAST_GROWTH * spent)
+    return plan_at_least(groups, find_scale(groups, reliability, limit), LEAST_GROWTH * spent)
 
 
-def scale_cost(groups: Sequence[Group], scale: float) -> float:
-    """Turns of a half, with those so far, that `planned` takes at a scale."""
+def find_scale_cost(groups: Sequence[Group], scale: float) -> float:
+    """Turns of a half, with those so far, that `plan_round` takes at a scale."""
     typical = typical_variance(groups, HALVES)
-    best = [scale * _best(group, group.spread(HALVES, typical)) for group in groups]
-    had = [group.expected(0) for group in groups]
+    best = [scale * _best(group, group.estimate_spread(HALVES, typical)) for group in groups]
+    had = [group.count_expected(0) for group in groups]
     return cost(groups, [np.maximum(one, two) for one, two in zip(best, had, strict=True)])
 
 
@@ -261,19 +262,19 @@ def cost(groups: Sequence[Group], expected: Sequence[Array]) -> float:
     return float(sum(number @ group.tree.remaining for group, number in pairs))
 
 
-def scale_for(groups: Sequence[Group], reliability: float, most: float) -> float:
-    """Scale of `planned` that reaches a reliability, or the one that costs `most` turns a half."""
+def find_scale(groups: Sequence[Group], reliability: float, most: float) -> float:
+    """Scale of `plan_round` for a reliability, or the one that costs `most` turns a half."""
     typical = typical_variance(groups, HALVES)
     noise, excess = errors(groups)
     variance = float(np.var(mean(groups)))
     signal = max(variance - noise, _DOUBT * variance)  # one round may be mostly noise
     goal = signal * (1 / reliability - 1)
-    spreads = [group.spread(HALVES, typical) for group in groups]
+    spreads = [group.estimate_spread(HALVES, typical) for group in groups]
     best = [_best(group, spread) for group, spread in zip(groups, spreads, strict=True)]
-    before = [group.expected(0) for group in groups]
+    before = [group.count_expected(0) for group in groups]
     turns = sum(len(group.advantage_weights[1]) for group in groups)
 
-    def left(scale: float) -> float:
+    def find_error(scale: float) -> float:
         total = 0.0
         for group, one, spread, had in zip(groups, best, spreads, before, strict=True):
             number = np.maximum(scale * one, had).clip(LEAST)
@@ -281,16 +282,16 @@ def scale_for(groups: Sequence[Group], reliability: float, most: float) -> float
         return excess * total / turns
 
     low, high = 0.0, 1.0
-    while left(high) > goal and cost(groups, [high * one for one in best]) < most:
+    while find_error(high) > goal and cost(groups, [high * one for one in best]) < most:
         low, high = high, 2 * high
     for _ in range(30):
         middle = (low + high) / 2
         dear = cost(groups, [middle * one for one in best]) > most
-        low, high = (low, middle) if dear or left(middle) <= goal else (middle, high)
+        low, high = (low, middle) if dear or find_error(middle) <= goal else (middle, high)
     return high
 
 
-def drawn(expected: Array, rng: np.random.Generator) -> list[int]:
+def draw_counts(expected: Array, rng: np.random.Generator) -> list[int]:
     """Numbers of rollouts with these expectations: [n]."""
     whole = np.floor(expected).astype(int)
     counts: list[int] = (whole + (rng.random(len(expected)) < expected - whole)).tolist()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from agent_envs_lab.truth.draws import drawn
+from agent_envs_lab.truth.draws import draw_counts
 from agent_envs_lab.truth.gradients import sketches
 from agent_envs_lab.truth.states import leaving, states
 from agent_envs_lab.truth.tree import Tree
@@ -144,7 +144,7 @@ class Player:
         starts: list[Start] = []
         for at, (task, episodes, expected) in enumerate(asked):
             tree = Tree(episodes, plain=self.plain)
-            counts = [drawn(one, rng) for one in expected]
+            counts = [draw_counts(one, rng) for one in expected]
             both = [sum(pair) for pair in zip(*counts, strict=True)]
             actors = states(self.rollouts, self.sampler.policy, task, tree, both)
             for half, count in enumerate(counts):

@@ -153,7 +153,7 @@ def measure(
     _check_folder(recipe, out, plan, source)
     with (
         Players(recipe, source, jobs or cores(), plain=plan.plain) as players,
-        _bar(console) as bar,
+        _make_bar(console) as bar,
     ):
         return _Measurement(out, plan, players, bar).run()
 
@@ -169,7 +169,7 @@ def _check_folder(recipe: Recipe, out: Path, plan: Plan, source: Path | None) ->
         return
     if not noted.is_file():
         raise TruthError(f"{out} holds a run, not a truth; give another folder with --out")
-    before = _read(noted, _plan_of)
+    before = _read_file(noted, _read_plan)
     changed = [*recipes.changes(recipes.load(out), recipe)]
     changed += [name for name in now if now[name] != before.get(name)]
     if changed:
@@ -178,7 +178,7 @@ def _check_folder(recipe: Recipe, out: Path, plan: Plan, source: Path | None) ->
         )
 
 
-def _read(path: Path, read: Callable[[Path], _Found]) -> _Found:
+def _read_file(path: Path, read: Callable[[Path], _Found]) -> _Found:
     """What a file of the measurement holds.
 
     Raises:
@@ -190,7 +190,7 @@ def _read(path: Path, read: Callable[[Path], _Found]) -> _Found:
     return found[0][1]
 
 
-def _plan_of(path: Path) -> dict[str, Any]:
+def _read_plan(path: Path) -> dict[str, Any]:
     tree: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(tree, dict):
         raise ValueError("an object is needed")  # noqa: TRY004 - of a file
@@ -234,41 +234,43 @@ class _Measurement:
 
     def run(self) -> Result:
         """Play what is missing, and put the result together."""
-        played = self._episodes()
+        played = self._load_episodes()
         groups = [Group(Tree(episodes, plain=self.plan.plain)) for episodes in played]
         turns = sum(len(episode.steps) for episodes in played for episode in episodes)
-        spent = self._round(0, played, groups, [draws.pilot(groups, PILOT * turns / 2)] * 2)
+        spent = self._play_round(
+            0, played, groups, [draws.plan_pilot(groups, PILOT * turns / 2)] * 2
+        )
         reliability = draws.reliability(groups)
         number = 0
         while reliability < self.plan.reliability and spent < self.plan.most * turns:
             number += 1
-            plans = draws.following(
+            plans = draws.plan_next_round(
                 groups, self.plan.reliability, spent / 2, self.plan.most * turns / 2
             )
-            spent += self._round(number, played, groups, plans)
+            spent += self._play_round(number, played, groups, plans)
             reliability = draws.reliability(groups)
-        fresh = self._kept(
+        fresh = self._collect_records(
             "fresh",
             "fresh",
-            self._whole(self.plan.fresh),
+            self._split_tasks(self.plan.fresh),
             lambda part: ([self.tasks[at] for at in part], self.plan.fresh),
         )
         self._check_again(played)
-        result = self._result(played, groups, [one["draws"] for one in fresh], spent / turns)
+        result = self._make_result(played, groups, [one["draws"] for one in fresh], spent / turns)
         if self.plan.gradients:
-            truth = replace(result.truth, gradient=self._gradients(played))
+            truth = replace(result.truth, gradient=self._load_gradients(played))
             result = replace(result, truth=truth)
         result.truth.save(self.out / "truth.parquet")
         write_text(self.out / "truth.json", json.dumps(dict(result.truth.about), indent=1))
         return result
 
-    def _episodes(self) -> list[list[Episode]]:
+    def _load_episodes(self) -> list[list[Episode]]:
         path = self.out / "episodes.parquet"
         if not path.is_file():
-            made = self._played(
+            made = self._play_parts(
                 "rollouts",
                 "groups",
-                self._whole(self.size),
+                self._split_tasks(self.size),
                 lambda part: ([self.tasks[at] for at in part], self.size, "batch"),
             )
             recorded.write(path, [episode for _, part in made for episode in part])
@@ -284,22 +286,22 @@ class _Measurement:
     def _check_again(self, played: Sequence[Sequence[Episode]]) -> None:
         """Compare the environment with the rollouts after all draws: state outside it may drift."""
         calls = [] if self.plan.plain else [*zip(self.tasks, played, strict=True)]
-        for _ in self._shown("checks", self.players.each("check", calls), calls):
+        for _ in self._show_progress("checks", self.players.each("check", calls), calls):
             pass
 
-    def _gradients(self, played: Sequence[Sequence[Episode]]) -> Array:
+    def _load_gradients(self, played: Sequence[Sequence[Episode]]) -> Array:
         path = self.out / "gradients.npy"
         if not path.is_file():
             calls = [(part,) for part in played]
             made = self.players.each("gradients", calls)
-            np.save(path, np.concatenate([*self._shown("gradients", made, calls)]))
-        found: Array = _read(path, partial(np.load, allow_pickle=False))
+            np.save(path, np.concatenate([*self._show_progress("gradients", made, calls)]))
+        found: Array = _read_file(path, partial(np.load, allow_pickle=False))
         turns = sum(len(episode.steps) for part in played for episode in part)
         if len(found) != turns or found.dtype.kind != "f":
             raise TruthError(f"{path} does not fit the {turns} turns; delete it")
         return found
 
-    def _round(
+    def _play_round(
         self,
         number: int,
         played: Sequence[Sequence[Episode]],
@@ -311,10 +313,10 @@ class _Measurement:
             Asked(task, played[at], [plan[at] for plan in plans])
             for at, task in enumerate(self.tasks)
         ]
-        records = self._kept(
+        records = self._collect_records(
             f"round {number}",
             "draw",
-            _parts_of(asked, groups, WAVES * rows_of(self.recipe)),
+            _split_asked(asked, groups, WAVES * rows_of(self.recipe)),
             lambda part: ([asked[at] for at in part], number),
             # what the draws were planned as, whatever later plans would be
             lambda at: {"expected": [one.tolist() for one in asked[at].expected]},
@@ -332,12 +334,12 @@ class _Measurement:
                 group.rounds[half].append(Round(np.array(record["expected"][half]), lists))
         return spent
 
-    def _whole(self, count: int) -> list[list[int]]:
+    def _split_tasks(self, count: int) -> list[list[int]]:
         """Parts for so many whole rollouts of each task."""
         sizes = [count] * len(self.tasks)
         return parts(sizes, sum(sizes), rows_of(self.recipe))
 
-    def _kept(
+    def _collect_records(
         self,
         of: str,
         method: str,
@@ -348,13 +350,13 @@ class _Measurement:
         """The record of each group; parts whose records are all there are not played again."""
         before = set(self.kept)
         missing = [part for part in wanted if any((of, at) not in before for at in part)]
-        for at, found in self._played(of, method, missing, call):
+        for at, found in self._play_parts(of, method, missing, call):
             if (of, at) not in before:
                 self.kept[of, at] = {"of": of, "group": at, "draws": found, **more(at)}
                 append_line(self.out / "draws.jsonl", json.dumps(self.kept[of, at]))
         return [self.kept[of, at] for at in range(len(self.tasks))]
 
-    def _played(
+    def _play_parts(
         self,
         of: str,
         method: str,
@@ -375,13 +377,13 @@ class _Measurement:
             yield from zip(part, results, strict=True)
             self.bar.advance(task, len(part))
 
-    def _shown(self, of: str, made: Iterator[Any], calls: Sequence[Any]) -> Iterator[Any]:
+    def _show_progress(self, of: str, made: Iterator[Any], calls: Sequence[Any]) -> Iterator[Any]:
         task = self.bar.add_task(of, total=len(calls))
         for one in made:
             yield one
             self.bar.advance(task)
 
-    def _result(
+    def _make_result(
         self,
         played: Sequence[Sequence[Episode]],
         groups: Sequence[Group],
@@ -415,7 +417,7 @@ class _Measurement:
             "wanted reliability": self.plan.reliability,
             "turns played for each turn": spent,
             "errors to what the spread of outcomes predicts": excess,
-            **_start_check(starts, fresh),
+            **_check_starts(starts, fresh),
         }
         truth = Truth(
             turns=turns,
@@ -429,7 +431,7 @@ class _Measurement:
         return Result(truth, episodes)
 
 
-def _parts_of(asked: Sequence[Asked], groups: Sequence[Group], most: int) -> list[list[int]]:
+def _split_asked(asked: Sequence[Asked], groups: Sequence[Group], most: int) -> list[list[int]]:
     """Parts for rollouts from states, with so many at most where groups are small."""
     expected = [np.sum(one.expected, 0) for one in asked]
     turns = [
@@ -438,7 +440,7 @@ def _parts_of(asked: Sequence[Asked], groups: Sequence[Group], most: int) -> lis
     return parts(turns, float(sum(number.sum() for number in expected)), most)
 
 
-def _start_check(starts: Array, fresh: Sequence[Sequence[float]]) -> dict[str, float]:
+def _check_starts(starts: Array, fresh: Sequence[Sequence[float]]) -> dict[str, float]:
     """Mean difference of V(s0) to fresh rollouts, and its standard error.
 
     The error is that between tasks, or that of the fresh rollouts of a task and of its V where this
@@ -464,7 +466,7 @@ def _start_check(starts: Array, fresh: Sequence[Sequence[float]]) -> dict[str, f
     }
 
 
-def _bar(console: Console | None) -> Progress:
+def _make_bar(console: Console | None) -> Progress:
     shown = console is not None and console.is_terminal
     return Progress(
         TextColumn("{task.description}"),

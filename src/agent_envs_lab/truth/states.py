@@ -11,7 +11,7 @@ from agent_envs_lab.truth.tree import (
     CAUSES,
     NotReproducible,
     check_start,
-    described,
+    describe_result,
     difference,
     opening,
     result,
@@ -160,7 +160,7 @@ def _check(recorded: Episode, turn: int, actor: TokenEpisode) -> None:
     if turn + 1 == len(recorded.steps) and recorded.truncated and not actor.done:
         actor.stop()  # its tokens were used up
     then = None if actor.done else _now(actor, actor.steps[turn])
-    now = described(actor.steps[turn], then, actor.outcome)
+    now = describe_result(actor.steps[turn], then, actor.outcome)
     if found := difference(result(recorded, turn), now):
         raise NotReproducible(
             f"task {recorded.task_id!r}: a copy of the environment gave another result for turn "

@@ -176,12 +176,12 @@ def result(episode: Episode, turn: int) -> dict[str, Any]:
     """What a turn of a finished episode led to, by name."""
     following = episode.steps[turn + 1 : turn + 2]
     prompt = following[0] if following else None
-    return described(episode.steps[turn], prompt, episode.outcome)
+    return describe_result(episode.steps[turn], prompt, episode.outcome)
 
 
 def opening(step: Step) -> dict[str, Any]:
     """What an episode starts with; `step` is its first turn."""
-    return _prompt(step, "first")
+    return _describe_prompt(step, "first")
 
 
 def check_start(recorded: Episode, start: Mapping[str, Any], other: str) -> None:
@@ -204,7 +204,7 @@ def check_start(recorded: Episode, start: Mapping[str, Any], other: str) -> None
         )
 
 
-def _prompt(step: Step | None, which: str) -> dict[str, Any]:
+def _describe_prompt(step: Step | None, which: str) -> dict[str, Any]:
     """What the policy is told before a turn, by name; None for all where there is none."""
     actions = None if step is None else step.admissible
     return {
@@ -215,12 +215,12 @@ def _prompt(step: Step | None, which: str) -> dict[str, Any]:
     }
 
 
-def described(step: Step, then: Step | None, outcome: float) -> dict[str, Any]:
+def describe_result(step: Step, then: Step | None, outcome: float) -> dict[str, Any]:
     """The result of a turn, and then the next prompt or, where there is none, the outcome."""
     names = ("reward", "valid", "progress", "anchor", "turn_reward")
     return {name: getattr(step, name) for name in names} | {
         "the end": then is None,
-        **_prompt(then, "next"),
+        **_describe_prompt(then, "next"),
         "the outcome": outcome if then is None else None,
     }
 

@@ -70,11 +70,11 @@ class Vine(Method):
         """Advantages of the rollouts of a step."""
         parts = [list(part) for _, part in groupby(experience.episodes, lambda e: e.group)]
         groups = [Group(Tree(part)) for part in parts]
-        expected = draws.pilot(groups, self.options.turns * len(experience.turns))
+        expected = draws.plan_pilot(groups, self.options.turns * len(experience.turns))
         found, played = [], 0
         failures: list[Failure] = []
         for part, group, number in zip(parts, groups, expected, strict=True):
-            outcomes, turns, failed = self._drawn(experience, part, group.tree, number)
+            outcomes, turns, failed = self._draw_outcomes(experience, part, group.tree, number)
             weights, known = group.advantage_weights
             baseline = float(np.mean([episode.outcome for episode in part]))
             found.append(weights @ Round(number, outcomes).estimate(baseline) + known)
@@ -85,7 +85,7 @@ class Vine(Method):
         rows = credited(experience.rows, advantage)
         return Credited(rows, advantage, figures, failures=tuple(failures))
 
-    def _drawn(
+    def _draw_outcomes(
         self, experience: Experience, part: list[Episode], tree: Tree, expected: Array
     ) -> tuple[list[list[float]], int, list[Failure]]:
         """Outcomes of the rollouts from each state of a group, their turns, and failures.
@@ -102,7 +102,7 @@ class Vine(Method):
         except Exception as error:  # noqa: BLE001 - the group is lost, or Failure.of raises
             rollouts.discard(rollouts.envs(1)[0])
             return outcomes, 0, [Failure.of(error, task=(task.task_id, task.group, task.seed))]
-        counts = draws.drawn(expected, rng)
+        counts = draws.draw_counts(expected, rng)
         seed = int(rng.integers(2**31))
         made, lost = draw(rollouts, sampler, actors, tree, counts, seed=seed)
         for node, outcome, _ in made:

@@ -112,9 +112,9 @@ def test_a_stopped_measurement_goes_on_to_the_same_result(small, tmp_path, monke
 def test_kept_draws_are_weighted_by_what_was_expected_of_them(small, tmp_path, monkeypatch):
     """A later version may plan otherwise."""
     before = measure(small(), tmp_path, PLAN, jobs=1).truth
-    planned = measuring.draws.pilot
+    planned = measuring.draws.plan_pilot
     monkeypatch.setattr(
-        measuring.draws, "pilot", lambda *args: [3 * one + 1 for one in planned(*args)]
+        measuring.draws, "plan_pilot", lambda *args: [3 * one + 1 for one in planned(*args)]
     )
     after = measure(small(), tmp_path, PLAN, jobs=1).truth
     np.testing.assert_array_equal(after.advantage, before.advantage)
@@ -220,12 +220,12 @@ def test_a_world_that_changes_after_the_last_copies_is_refused(
 def test_the_check_of_the_start_counts_the_noise_of_fresh_rollouts():
     """Two tasks differ from 4 fresh rollouts by the same amount, by chance."""
     fresh = [[1.0, 0.0, 0.0, 1.0], [0.0, 1.0, 1.0, 0.0]]
-    found = measuring._start_check(np.array([[0.3, 0.3], [0.3, 0.3]]), fresh)
+    found = measuring._check_starts(np.array([[0.3, 0.3], [0.3, 0.3]]), fresh)
     # squares 1 + 1 over 6 degrees of freedom, over 4 rollouts, over 2 tasks
     assert found["standard error of it"] == pytest.approx(np.sqrt(2 / 6 / 4 / 2))
-    doubt = measuring._start_check(np.array([[0.1, 0.5], [0.3, 0.3]]), fresh)
+    doubt = measuring._check_starts(np.array([[0.1, 0.5], [0.3, 0.3]]), fresh)
     assert doubt["standard error of it"] == pytest.approx(np.sqrt(1 / 24 + 0.2**2 / 4))
-    apart = measuring._start_check(np.array([[-9.5, -9.5], [10.5, 10.5]]), fresh)
+    apart = measuring._check_starts(np.array([[-9.5, -9.5], [10.5, 10.5]]), fresh)
     assert apart["standard error of it"] == pytest.approx(10.0)  # between -10 and 10
 
 

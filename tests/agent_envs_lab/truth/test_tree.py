@@ -140,15 +140,15 @@ def measured(world, groups, rng, scale_of):
         for half in HALVES:
             for group, expected in zip(groups, plans[half], strict=True):
                 outcomes = []
-                for at, count in enumerate(draws.drawn(expected, rng)):
+                for at, count in enumerate(draws.draw_counts(expected, rng)):
                     path, known = path_of(group.tree, at), given(group.tree, at)
                     outcomes.append([world.sample(path, rng, known) for _ in range(count)])
                 group.rounds[half].append(Round(expected, outcomes))
 
     for group in groups:
         group.rounds = ([], [])
-    play([draws.pilot(groups, 20)] * 2)
-    play([draws.planned(groups, half, scale_of) for half in HALVES])
+    play([draws.plan_pilot(groups, 20)] * 2)
+    play([draws.plan_round(groups, half, scale_of) for half in HALVES])
 
 
 def test_advantages_have_no_bias_and_the_error_that_is_said():
@@ -186,11 +186,11 @@ def test_the_scale_reaches_the_reliability_or_the_cost():
     world, rng = World(5), np.random.default_rng(2)
     groups = [Group(Tree(world.episodes(6, rng))) for _ in range(6)]
     measured(world, groups, rng, scale_of=0.0)
-    dear = draws.scale_for(groups, 0.99, most=100.0)
-    assert draws.cost(groups, draws.planned(groups, 0, dear)) <= 130.0
-    cheap = draws.scale_for(groups, 0.02, most=1e6)
-    assert draws.cost(groups, draws.planned(groups, 0, cheap)) < 100.0
-    measured(world, groups, rng, draws.scale_for(groups, 0.9, most=1e5))
+    dear = draws.find_scale(groups, 0.99, most=100.0)
+    assert draws.cost(groups, draws.plan_round(groups, 0, dear)) <= 130.0
+    cheap = draws.find_scale(groups, 0.02, most=1e6)
+    assert draws.cost(groups, draws.plan_round(groups, 0, cheap)) < 100.0
+    measured(world, groups, rng, draws.find_scale(groups, 0.9, most=1e5))
     assert draws.reliability(groups) > 0.8
 
 
@@ -198,16 +198,16 @@ def test_a_round_grows_within_its_limits_and_leaves_a_part_of_what_seems_missing
     world, rng = World(5), np.random.default_rng(2)
     groups = [Group(Tree(world.episodes(6, rng))) for _ in range(6)]
     measured(world, groups, rng, scale_of=20.0)
-    spent = draws.scale_cost(groups, 0.0)  # what is expected so far
+    spent = draws.find_scale_cost(groups, 0.0)  # what is expected so far
 
     def turns(reliability, most):
-        plans = draws.following(groups, reliability, spent, most)
+        plans = draws.plan_next_round(groups, reliability, spent, most)
         return [draws.cost(groups, plan) for plan in plans]
 
     assert max(turns(0.999, 1e6)) <= 1.1 * draws.GROWTH * spent  # halves differ in spread
     a_little = draws.LEAST_GROWTH * spent
     assert np.mean(turns(0.02, 1e6)) == pytest.approx(a_little, rel=0.1)  # it was reached
-    needed = draws.scale_cost(groups, draws.scale_for(groups, 0.95, 1e6))
+    needed = draws.find_scale_cost(groups, draws.find_scale(groups, 0.95, 1e6))
     assert spent < needed < (1 + draws.GROWTH) * spent
     for one in turns(0.95, 1e6):
         assert one == pytest.approx(draws.CAUTION * (needed - spent), rel=0.15)

@@ -71,7 +71,7 @@ def test_a_run_takes_steps_with_it(small, tmp_path):
 @pytest.mark.parametrize(
     ("option", "told"),
     [
-        ("credit.options={turns=-1}", "turns must be positive"),
+        ("credit.options={turns=-1}", "turns must lie in"),
         ("credit.options={turn=1}", "credit.options of vine are turns"),
         ("engine.name=vllm", "engine.name='vllm'; set it to 'own'"),
         ("env.processes=2", "env.processes=2; set it to 0"),

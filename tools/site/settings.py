@@ -1,8 +1,7 @@
-"""Write docs/settings.md: every sourced setting of the recipes, `python -m tools.settings`."""
+"""The page of settings: every sourced setting of the recipes."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainer import recipes
@@ -10,10 +9,9 @@ from trainer import recipes
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
 HEAD = """# Settings and their sources
 
-Written by `python -m tools.settings` from the comments in `src/trainer/recipes/`. Settings without
+From the comments in `src/trainer/recipes/`. Settings without
 a source are left out. "ours" marks what no paper prints. A recipe is an environment, a method and
 perhaps a model, and a later one overrides an earlier one: what a method does not set stays as the
 environment sets it. A setting "with NAME" applies only together with that part, after all others.
@@ -45,7 +43,3 @@ def _table(settings: Mapping[recipes.Key, recipes.Setting], beside: str) -> Iter
         if setting.source:
             value = str(setting.value).replace("|", "\\|")
             yield f"| `{'.'.join(key)}`{beside} | {value} | {setting.source} |"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
