@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from agent_envs.cli.console import make_console
-from trainer.cli import require_extra
+from trainer.cli.extras import require_extra
 from trainer.cli.train import RecipeWords, choose_recipe, is_run
 
 Measured = Annotated[

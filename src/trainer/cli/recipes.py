@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from agent_envs.cli.console import make_console
-from trainer.cli import MissingExtraError, require_extra
+from trainer.cli.extras import MissingExtraError, require_extra
 
 
 def recipes(

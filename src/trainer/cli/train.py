@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from agent_envs.cli.console import make_console
-from trainer.cli import require_extra
+from trainer.cli.extras import require_extra
 
 if TYPE_CHECKING:
     from trainer.recipe import Recipe

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from trainer.cli import INCLUDES, PACKAGES, TRACEBACK, MissingExtraError, require_extra
+from trainer.cli import TRACEBACK
+from trainer.cli.extras import INCLUDES, PACKAGES, MissingExtraError, require_extra
 
 ROOT = Path(__file__).parents[3]
 OTHERS = ("PIL", "bm25s", "faiss", "flask", "httpx2", "markupsafe", "selenium", "tokenizers")
