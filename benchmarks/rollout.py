@@ -40,7 +40,7 @@ from trainer.engine import (  # noqa: E402
     make_engine,
 )
 from trainer.engine.own import OwnEngine  # noqa: E402
-from trainer.learn.batch import credited, make_rows  # noqa: E402
+from trainer.learn.batch import credit_rows, make_rows  # noqa: E402
 from trainer.learn.learner import Learner, Optimizer  # noqa: E402
 from trainer.learn.update import Update  # noqa: E402
 from trainer.model.policy import Policy  # noqa: E402
@@ -256,7 +256,7 @@ def update(count: int) -> None:
     for length in (256, 512, 1024, 2048):
         step = Step("", "", "", [5] * 24, [7] * 8, [-1.0] * 8)
         played = [Episode("", "", 0, 0, "history", [step] * (length // 32)) for _ in range(count)]
-        rows = credited(make_rows(played), np.ones(count * length // 32))
+        rows = credit_rows(make_rows(played), np.ones(count * length // 32))
         with tempfile.TemporaryDirectory() as folder:
             learner = Learner(
                 policy, Optimizer(learning_rate=0.0, tokens=4096), folder=Path(folder)

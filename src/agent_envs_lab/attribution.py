@@ -17,8 +17,8 @@ import credit
 from trainer.build import load_policy, make_rollouts, make_sampler, play_panel
 from trainer.engine.own import OwnEngine
 from trainer.errors import RecipeError
-from trainer.learn.batch import prompts, scored
-from trainer.learn.update import recomputed
+from trainer.learn.batch import make_scored_row, prompts
+from trainer.learn.update import recompute_logprobs
 from trainer.run import evaluate
 
 if TYPE_CHECKING:
@@ -89,8 +89,8 @@ def attribute(policy: Policy, episodes: Sequence[Episode], *, tokens: int) -> At
         rows = []
         for turn, ((given, step), flags) in enumerate(zip(turns, kept.tolist(), strict=True)):
             without = [part for part, flag in zip(PARTS, flags, strict=True) if not flag]
-            rows.append(scored(given["".join(without)], step, turn))
-        logprobs = recomputed(policy, rows, tokens=tokens)
+            rows.append(make_scored_row(given["".join(without)], step, turn))
+        logprobs = recompute_logprobs(policy, rows, tokens=tokens)
         return torch.tensor([sum(row) for row in logprobs], dtype=torch.float64)
 
     gains = FeatureAblation(score).attribute(torch.ones(len(turns), len(PARTS)))

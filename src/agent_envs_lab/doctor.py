@@ -20,7 +20,7 @@ from credit.filters import is_dead
 from trainer.build import derive, load_policy, make_method, make_rollouts, make_sampler
 from trainer.engine import make_engine
 from trainer.learn.batch import make_rows
-from trainer.learn.update import recomputed
+from trainer.learn.update import recompute_logprobs
 from trainer.play.rollout import draw_tasks
 from trainer.run.checks import check_columns
 
@@ -163,7 +163,7 @@ def _costs(
     rows = make_rows(played, max_tokens=recipe.sampling.max_tokens)
     tokens, temperature = recipe.update.tokens, recipe.sampling.temperature
     own, passed = _time_call(
-        lambda: recomputed(policy, rows, tokens=tokens, temperature=temperature)
+        lambda: recompute_logprobs(policy, rows, tokens=tokens, temperature=temperature)
     )
     gap = max(
         abs(mine - theirs)

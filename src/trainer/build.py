@@ -6,6 +6,7 @@ import os
 import warnings
 from dataclasses import replace
 from functools import lru_cache, partial
+from inspect import isclass, signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
@@ -14,6 +15,9 @@ import numpy as np
 import torch
 
 import credit
+import credit.validation
+from agent_envs.imports import describe_error, load_object
+from credit.turns import OPTIONAL
 from trainer.engine import Decoding, Sampler, make_engine
 from trainer.engine.own import OwnEngine
 from trainer.errors import RecipeError
@@ -23,7 +27,6 @@ from trainer.methods.dpo import WithPreference
 from trainer.methods.gold import WithGold
 from trainer.methods.implicit import WithPRM
 from trainer.methods.judge import WithJudge
-from trainer.methods.own import find_method, make_estimator
 from trainer.methods.stapo import WithSTAPO
 from trainer.methods.turnrd import WithTurnRD
 from trainer.model.policy import FULL, Policy
@@ -36,7 +39,7 @@ from trainer.scale import parallel
 from trainer.scale.pool import Pool, PooledRollouts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from agent_envs.panels import Panel
     from trainer.engine import Engine
@@ -50,6 +53,7 @@ if TYPE_CHECKING:
 
 _LEARNED = ("judge", "turnrd")
 """Decomposers of HAS that the trainer makes."""
+_CALLED = "(turns, rng) -> advantage of each turn [N]; see credit.Estimator"
 
 
 def derive(seed: int, step: int, purpose: str) -> int:
@@ -156,14 +160,76 @@ def make_method(recipe: Recipe) -> Method:
         )
     if name == "dpo":  # this and the next are no estimators of columns
         return WithPreference(options, recipe.update, recipe.sampling.temperature)
-    if (own := find_method(name)) is not None:
+    if (own := _find_method(name)) is not None:
         return own(options, recipe)
     if name == "has" and options.get("decomposer") in _LEARNED:
-        return _make_decomposing(options, recipe)
-    return _add_model(make_estimator(name, options), recipe)
+        return _make_decomposing_method(options, recipe)
+    return _attach_models(_make_estimator(name, options), recipe)
 
 
-def _add_model(estimator: credit.Estimator, recipe: Recipe) -> Method:
+def _find_method(name: str) -> Callable[[dict[str, Any], Recipe], Method] | None:
+    """The `Method` that an import string names; None for an estimator.
+
+    It is called with `credit.options` and the recipe.
+
+    Raises:
+        RecipeError: It does not exist.
+    """
+    if ":" not in name:
+        return None
+    try:
+        found: Any = load_object(name, option="credit.name")
+    except ValueError as error:
+        raise RecipeError(str(error)) from error
+    return found if isclass(found) and issubclass(found, Method) else None
+
+
+def _make_estimator(name: str, options: dict[str, Any]) -> credit.Estimator:
+    """An estimator of `credit`, or of a user's own by "package.module:Name".
+
+    A class is called with the options once; a function gets them at each call.
+
+    Raises:
+        RecipeError: It does not exist, or its options do not fit.
+    """
+    try:
+        if ":" not in name:
+            own = "give your own as module:Name"
+            credit.validation.check_known("unknown credit method", [name], credit.names(), own)
+            return credit.make(name, **options)
+        made = _bind_options(load_object(name, option="credit.name"), options)
+    except TypeError as error:
+        raise RecipeError(f"credit.options of {name}: {error}") from error
+    except ValueError as error:
+        raise RecipeError(str(error)) from error
+    except Exception as error:
+        raise RecipeError(
+            f"credit.name={name!r} cannot be made: {describe_error(error)}"
+        ) from error
+    if not callable(made):
+        raise RecipeError(f"credit.name={name!r} must be, or make, something callable: {_CALLED}")
+    needs = getattr(made, "needs", ())
+    if not isinstance(needs, tuple | list) or not set(needs) <= set(OPTIONAL):
+        raise RecipeError(
+            f"needs of credit.name={name!r} must be a tuple of columns, of "
+            f"{', '.join(map(repr, OPTIONAL))}, got {needs!r:.200}"
+        )
+    return cast("credit.Estimator", made)
+
+
+def _bind_options(found: Any, options: dict[str, Any]) -> Any:
+    """A user's own estimator with its options."""
+    if isclass(found) or not callable(found):
+        return found(**options) if isclass(found) else found
+    signature(found).bind_partial(**options)
+    made = partial(found, **options)
+    for name in ("needs", "reads_success"):
+        if hasattr(found, name):
+            setattr(made, name, getattr(found, name))
+    return made
+
+
+def _attach_models(estimator: credit.Estimator, recipe: Recipe) -> Method:
     """An estimator, with the model that it or the recipe needs."""
     temperature = recipe.sampling.temperature
     if recipe.critic.learning_rate:
@@ -177,10 +243,10 @@ def _add_model(estimator: credit.Estimator, recipe: Recipe) -> Method:
     return WithGold(estimator, recipe.update) if reads_answer else Method(estimator)
 
 
-def _make_decomposing(options: dict[str, Any], recipe: Recipe) -> Method:
+def _make_decomposing_method(options: dict[str, Any], recipe: Recipe) -> Method:
     """HAS with a judge or TurnRD as decomposer."""
     decomposer = options.pop("decomposer")
-    has = cast("credit.HAS", make_estimator("has", options))
+    has = cast("credit.HAS", _make_estimator("has", options))
     if decomposer == "judge":
         return WithJudge(has, recipe.judge)
     return WithTurnRD(
@@ -212,9 +278,7 @@ def attempt(
     """Play tasks, divided among the processes by groups of `group`; each gets all episodes."""
     mine = parallel.share(len(tasks) // group)
     start, stop = group * mine.start, group * mine.stop
-    parts = parallel.gathered(
-        lambda: rollouts.attempt(tasks[start:stop], sampler, seed, first=start)
-    )
+    parts = parallel.gather(lambda: rollouts.attempt(tasks[start:stop], sampler, seed, first=start))
     return [one for part in parts for one in part]
 
 

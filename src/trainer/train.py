@@ -40,8 +40,8 @@ from trainer.engine import make_engine
 from trainer.errors import OutOfMemory, is_of_memory
 from trainer.learn import sft
 from trainer.learn.batch import make_rows
-from trainer.learn.correction import corrected, fill_entropies
 from trainer.learn.learner import Learner
+from trainer.learn.update import correct_rows, fill_entropies
 from trainer.methods import Experience
 from trainer.play import failures
 from trainer.play import records as recorded
@@ -97,14 +97,14 @@ def train(
         Stopped: A signal stopped the run, after a checkpoint.
     """
     with ExitStack() as held:
-        held.enter_context(parallel.joined(recipe.policy.device))
+        held.enter_context(parallel.join_processes(recipe.policy.device))
         stop = held.enter_context(note_signals())
         parallel.check_alike("recipe", repr(recipe))
-        lock = parallel.first_only(lambda: held.enter_context(lock_folder(folder)))
-        parallel.first(lambda: check_folder(recipe, folder, resume=resume))
+        lock = parallel.run_on_first_only(lambda: held.enter_context(lock_folder(folder)))
+        parallel.run_on_first(lambda: check_folder(recipe, folder, resume=resume))
         torch.set_num_threads(recipe.run.threads or cores())
         run = _Run(recipe, folder, stop)  # refuses a bad recipe before anything is written
-        parallel.first(lambda: _prepare(recipe, folder, lock, resume=resume))
+        parallel.run_on_first(lambda: _prepare(recipe, folder, lock, resume=resume))
         parallel.check_shared(folder)
         if parallel.rank():
             run.go(Silent())
@@ -129,7 +129,7 @@ def _prepare(recipe: Recipe, folder: Path, lock: FolderLock | None, *, resume: b
 def _write_episodes(path: Path, played: Sequence[Episode], advantage: NDArray[np.float64]) -> None:
     path.parent.mkdir(exist_ok=True)
     np.save(path.with_suffix(".npy"), advantage)
-    recorded.write(path, played)  # written last: if this file exists, its credit does, too
+    recorded.write_episodes(path, played)  # written last: if this file exists, its credit does, too
 
 
 class _Run:
@@ -161,7 +161,7 @@ class _Run:
         """Run all remaining steps."""
         self.log = log
         warm, total = self.recipe.sft.steps, self.recipe.sft.steps + self.recipe.run.steps
-        found = self._restored()
+        found = self._restore_newest()
         self.engine = make_engine(self.recipe.engine, self.policy, self.folder, version=self.step)
         try:
             self._begin(found)
@@ -197,7 +197,9 @@ class _Run:
         """Evaluate the restored policy again if the evaluation of its step was lost or damaged."""
         path = self.folder / "eval" / f"step_{self.step}.json"
         due = self.step >= warm and self._due(self.recipe.eval.every, warm, total)
-        if due and not parallel.first(lambda: bool(records.readable([path], evaluate.load)[0])):
+        if due and not parallel.run_on_first(
+            lambda: bool(records.readable([path], evaluate.load)[0])
+        ):
             self.log.say(f"step {self.step}: {path} is missing or damaged, so it is made again")
             self.evaluate()
 
@@ -210,7 +212,7 @@ class _Run:
         number = self.stop.agree()
         if not number:
             return
-        if self.step and self.step not in parallel.first(self.checkpoints.steps):
+        if self.step and self.step not in parallel.run_on_first(self.checkpoints.steps):
             self.checkpoints.save(self.step, self._write)
         raise Stopped(f"stopped after step {self.step}" if self.step else "stopped", number)
 
@@ -228,7 +230,7 @@ class _Run:
         attempts = sft.attempt_demonstrations(
             self.training, drawn, self.policy, expert, thoughts=free
         )
-        shown = self._kept(attempts, len(drawn))
+        shown = self._drop_failed(attempts, len(drawn))
         rows = make_rows(shown, max_tokens=self.recipe.sampling.max_tokens)
         with self._name_shortage("imitating", "lower sft.episodes"):
             return sft.imitate(self.learner, rows) | {"failed": self.failed}
@@ -238,9 +240,9 @@ class _Run:
         sampling = self.recipe.sampling
         began = time.monotonic()
         with self._name_shortage("sampling", "lower sampling.rows or sampling.max_tokens"):
-            played = self._kept(*self.source.take(self.step, self._sampler()))
+            played = self._drop_failed(*self.source.take(self.step, self._sampler()))
         seconds = time.monotonic() - began
-        rows, differences = self._compared(
+        rows, differences = self._correct_rows(
             played, make_rows(played, max_tokens=sampling.max_tokens)
         )
         experience = Experience(
@@ -305,7 +307,7 @@ class _Run:
                 "with --resume. `agent-envs doctor` says what the recipe needs"
             ) from error
 
-    def _compared(
+    def _correct_rows(
         self, played: list[Episode], rows: list[Row]
     ) -> tuple[list[Row], dict[str, float]]:
         """The rows with importance weights, if the engine is not the policy, and values to log.
@@ -321,7 +323,7 @@ class _Run:
         stale: dict[str, float] = {"staleness": self.step - 1 - oldest}
         if not engine.corrects:
             return rows, stale
-        rows, values = corrected(
+        rows, values = correct_rows(
             policy, rows, engine.correction, tokens=tokens, temperature=temperature
         )
         return rows, values | stale
@@ -331,7 +333,7 @@ class _Run:
         temperature = self.recipe.sampling.temperature
         return make_sampler(self.recipe, self.engine, self.policy, temperature)
 
-    def _kept(self, played: Sequence[Episode | Failure], tried: int) -> list[Episode]:
+    def _drop_failed(self, played: Sequence[Episode | Failure], tried: int) -> list[Episode]:
         """The episodes without those that failed, which are noted.
 
         Raises:
@@ -354,7 +356,7 @@ class _Run:
                 failure.save(path, step=self.step, part=part, env=self.recipe.env.id)
 
         if failed:
-            parallel.first(write)
+            parallel.run_on_first(write)
             self.log.warning(
                 self.step,
                 f"the environment failed in {len(failed)} of the {part}s, see {folder}; the first, "
@@ -370,7 +372,7 @@ class _Run:
         self._note(failed, "evaluation")
         limit, tried = self.recipe.sampling.failures, len(self.panel.task_ids)
         failures.check_limit(failed, tried, limit, f"step {self.step}, evaluation")
-        parallel.first(lambda: result.save(self.folder / "eval" / f"step_{self.step}.json"))
+        parallel.run_on_first(lambda: result.save(self.folder / "eval" / f"step_{self.step}.json"))
         seen = set(self.tasks.task_ids) & set(self.panel.task_ids)
         panel = "training tasks" if seen else "held out"
         self.measured = f"step {self.step}  {panel}: {result.overall}  valid {result.valid:.1%}"
@@ -394,7 +396,7 @@ class _Run:
         """Log a step, with its use of endpoints if there was any."""
         before, self.used = self.used, endpoint.read_usage()
         spent = zip(self.used._fields, before, self.used, strict=True)
-        used = parallel.totals({f"endpoint_{name}": now - then for name, then, now in spent})
+        used = parallel.sum_totals({f"endpoint_{name}": now - then for name, then, now in spent})
         if any(used.values()):
             values |= used
         self.log.log(self.step, stage, done, values)
@@ -422,7 +424,7 @@ class _Run:
         every, done = self.recipe.run.episodes_every, self.step - self.recipe.sft.steps
         if every and ((done - 1) % every == 0 or done == self.recipe.run.steps):
             path = self.folder / "episodes" / f"step_{self.step}.parquet"
-            parallel.first(lambda: _write_episodes(path, played, advantage))
+            parallel.run_on_first(lambda: _write_episodes(path, played, advantage))
 
     def _write(self, folder: Path) -> None:
         self.policy.save(folder)
@@ -431,9 +433,9 @@ class _Run:
         state = {"step": self.step, "kl_coefficient": self.kl_coefficient}
         sharding.save(state | {"learner": self.learner.state_dict()}, folder / STATE)
 
-    def _restored(self) -> tuple[Path, dict[str, Any]] | None:
+    def _restore_newest(self) -> tuple[Path, dict[str, Any]] | None:
         """Restore the policy of the newest valid checkpoint; its path and state if there is one."""
-        path = parallel.first(self.checkpoints.latest)
+        path = parallel.run_on_first(self.checkpoints.latest)
         if path is None:
             return None
         self.policy.restore(path)

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from agent_envs_lab import study
-from agent_envs_lab.study import figures, tables
+from agent_envs_lab.study import figures, table
 from agent_envs_lab.study.results import Result, collect
 from agent_envs_lab.study.runs import StudyError, read_log
 from tests.trainer.run_folders import run_folder
@@ -88,7 +88,7 @@ def test_what_was_not_logged_is_named(logs):
 
 def test_tables_fit_80_columns_and_the_best_is_first():
     page = Console(file=io.StringIO(), width=80)
-    page.print(tables.table(RESULTS, level=0.6))
+    page.print(table(RESULTS, level=0.6))
     lines = page.file.getvalue().splitlines()
     assert max(map(len, lines)) <= 80
     assert "…" not in page.file.getvalue()

@@ -86,7 +86,7 @@ def run_folder(folder, *, text: str = ""):
         evaluation(solved).save(folder / "eval" / f"step_{step}.json")
     for step in (6, 45):
         played = [episode(success=True, text=text), episode(success=False, text=text)]
-        episodes.write(folder / "episodes" / f"step_{step}.parquet", played)
+        episodes.write_episodes(folder / "episodes" / f"step_{step}.parquet", played)
         credit = np.linspace(-0.5, 1.0, sum(len(e.steps) for e in played))
         np.save(folder / "episodes" / f"step_{step}.npy", credit)
     return folder

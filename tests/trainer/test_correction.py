@@ -9,9 +9,14 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from trainer.learn.batch import credited, make_rows
-from trainer.learn.correction import Correction, corrected, fill_entropies
-from trainer.learn.update import Update, recomputed
+from trainer.learn.batch import credit_rows, make_rows
+from trainer.learn.update import (
+    Correction,
+    Update,
+    correct_rows,
+    fill_entropies,
+    recompute_logprobs,
+)
 
 from .conftest import conversations, gradient, learner, rollouts
 
@@ -59,8 +64,8 @@ def disturbed(rows, shift):
 
 def test_the_ratio_starts_from_the_policy(tiny_policy):
     rows = make_rows(rollouts(tiny_policy))
-    own = recomputed(tiny_policy, rows, tokens=8192)
-    made, figures = corrected(
+    own = recompute_logprobs(tiny_policy, rows, tokens=8192)
+    made, figures = correct_rows(
         tiny_policy, disturbed(rows, math.log(3.0)), Correction(cap=2.0), tokens=8192
     )
     for row, before, mine in zip(made, rows, own, strict=True):
@@ -80,9 +85,9 @@ def test_a_weight_multiplies_the_gradient_of_its_token(tiny_policy, tmp_path):
     rows = make_rows(rollouts(tiny_policy, turns=2))
     advantage = np.random.default_rng(0).normal(size=8)
     update = Update(skip_dead_groups=False)
-    whole = credited(rows, advantage)
+    whole = credit_rows(rows, advantage)
     only = [replace(row, weight=[float(turn % 2 == 0) for turn in row.turn]) for row in whole]
-    silent = credited(rows, np.where(np.arange(8) % 2 == 0, advantage, 0.0))
+    silent = credit_rows(rows, np.where(np.arange(8) % 2 == 0, advantage, 0.0))
     for one, other in zip(
         gradient(tiny_policy, only, update, tmp_path),
         gradient(tiny_policy, silent, update, tmp_path),
@@ -93,12 +98,12 @@ def test_a_weight_multiplies_the_gradient_of_its_token(tiny_policy, tmp_path):
 
 def test_without_a_gap_nothing_changes(tiny_policy, tmp_path):
     rows = make_rows(rollouts(tiny_policy))
-    made, figures = corrected(tiny_policy, rows, Correction(), tokens=8192)
+    made, figures = correct_rows(tiny_policy, rows, Correction(), tokens=8192)
     assert figures["correction_cut"] == 0.0
     assert figures["correction_mean"] == pytest.approx(1.0, abs=1e-4)
     update = Update()
     values = update(
-        learner(tiny_policy, tmp_path), credited(made, np.ones(12)), rng=np.random.default_rng(0)
+        learner(tiny_policy, tmp_path), credit_rows(made, np.ones(12)), rng=np.random.default_rng(0)
     )
     assert values["clip_fraction"] == 0.0
 

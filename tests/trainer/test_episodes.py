@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainer.play.records import Episode, Step, read, write
+from trainer.play.records import Episode, Step, read_episodes, write_episodes
 
 
 def step(**changes):
@@ -50,30 +50,32 @@ def test_file_gives_back_what_was_written(tmp_path):
         episode([step(anchor="k", progress=0.25)], success=True, outcome=10.0, truncated=True),
         episode([step(observation="é “quoted”\n", reward=-0.1)], task_type="look_at_obj"),
     ]
-    write(tmp_path / "new" / "step_1.parquet", episodes)
-    assert read(tmp_path / "new" / "step_1.parquet") == episodes
+    write_episodes(tmp_path / "new" / "step_1.parquet", episodes)
+    assert read_episodes(tmp_path / "new" / "step_1.parquet") == episodes
     assert [p.name for p in (tmp_path / "new").iterdir()] == ["step_1.parquet"]
 
 
 def test_text_that_has_no_utf_8_is_written_with_marks(tmp_path):
     """A lone surrogate, as a world that is no AgentEnv may report it."""
-    write(tmp_path / "odd.parquet", [episode([step(observation="a\ud800b")], goal="\udfff")])
-    (found,) = read(tmp_path / "odd.parquet")
+    write_episodes(
+        tmp_path / "odd.parquet", [episode([step(observation="a\ud800b")], goal="\udfff")]
+    )
+    (found,) = read_episodes(tmp_path / "odd.parquet")
     assert (found.goal, found.steps[0].observation) == ("\ufffd", "a\ufffdb")
 
 
 def test_no_episodes_make_an_empty_file(tmp_path):
-    write(tmp_path / "none.parquet", [])
-    assert read(tmp_path / "none.parquet") == []
+    write_episodes(tmp_path / "none.parquet", [])
+    assert read_episodes(tmp_path / "none.parquet") == []
 
 
 def test_refusals_name_the_file(tmp_path):
     with pytest.raises(ValueError, match=r"episode 0 \(embedded/train/a/b\) has no step"):
-        write(tmp_path / "x.parquet", [episode([])])
+        write_episodes(tmp_path / "x.parquet", [episode([])])
     with pytest.raises(FileNotFoundError, match=r"missing\.parquet"):
-        read(tmp_path / "missing.parquet")
-    write(tmp_path / "cut.parquet", [episode([step()])])
+        read_episodes(tmp_path / "missing.parquet")
+    write_episodes(tmp_path / "cut.parquet", [episode([step()])])
     whole = (tmp_path / "cut.parquet").read_bytes()
     (tmp_path / "cut.parquet").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(ValueError, match=r"cut\.parquet holds no readable episodes"):
-        read(tmp_path / "cut.parquet")
+        read_episodes(tmp_path / "cut.parquet")

@@ -11,9 +11,9 @@ import torch
 from transformers import Qwen2ForCausalLM
 
 from trainer.errors import RecipeError
-from trainer.learn.batch import credited, make_rows
+from trainer.learn.batch import credit_rows, make_rows
 from trainer.learn.learner import Learner, Optimizer
-from trainer.learn.update import Update, recomputed
+from trainer.learn.update import Update, recompute_logprobs
 from trainer.methods.critic import Critic
 from trainer.model.policy import LoRA, Policy
 
@@ -52,7 +52,7 @@ def steps(learner, rows, count):
 
 def rows_of(policy):
     rows = make_rows(rollouts(policy))
-    return credited(rows, np.linspace(-1, 1, 12))
+    return credit_rows(rows, np.linspace(-1, 1, 12))
 
 
 def stored(learner):
@@ -130,20 +130,22 @@ def test_a_resumed_learner_goes_on_bit_for_bit(optimizer, tmp_path):
     other.load_state_dict(torch.load(tmp_path / "learner.pt", weights_only=True))
     resumed = steps(other, rows, 2)
     assert all(torch.equal(value, resumed[name]) for name, value in straight.items())
-    assert recomputed(first, rows, tokens=400) == recomputed(second, rows, tokens=400)
+    assert recompute_logprobs(first, rows, tokens=400) == recompute_logprobs(
+        second, rows, tokens=400
+    )
 
 
 @needs_torchao
 @pytest.mark.parametrize("lora", [LoRA(), LoRA(rank=4)], ids=["full", "lora"])
 def test_matrices_alone_are_rounded(lora, tmp_path):
     policy = wide(lora=lora)
-    before = recomputed(policy, rows := rows_of(policy), tokens=400)
+    before = recompute_logprobs(policy, rows := rows_of(policy), tokens=400)
     taught(policy, tmp_path, "adamw8bit-sr")
     kinds = {
         name: p.dtype for name, p in policy.model.named_parameters() if p.dtype != torch.bfloat16
     }
     assert all("embed" in name or "norm" in name or "bias" in name for name in kinds)
-    assert recomputed(policy, rows, tokens=400) == before  # products rounded them anyway
+    assert recompute_logprobs(policy, rows, tokens=400) == before  # products rounded them anyway
 
 
 @needs_torchao

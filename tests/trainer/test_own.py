@@ -11,14 +11,12 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 
+import credit
 from tests.credit.batches import batch
 from trainer import recipe
 from trainer.build import make_method, make_rollouts
-from trainer.engine import Decoding, Sampler
-from trainer.engine.own import OwnEngine
 from trainer.learn.sft import require_expert
 from trainer.play import records as episodes
-from trainer.play.rollout import Task
 from trainer.run import evaluate, metrics
 from trainer.train import train
 
@@ -91,7 +89,9 @@ def test_the_pages_example_is_trained_evaluated_and_reported(call, folder, tiny_
     lines = [line for line in metrics.read_log(run / "metrics.jsonl") if line["stage"] == "rl"]
     assert len(lines) == 2
     assert {"mine:opens_a_drawer", "valid"} <= lines[0].keys(), lines[0]
-    played = [one for path in run.glob("episodes/*.parquet") for one in episodes.read(path)]
+    played = [
+        one for path in run.glob("episodes/*.parquet") for one in episodes.read_episodes(path)
+    ]
     steps = [step for episode in played for step in episode.steps]
     opened = [step.action.startswith("open") for step in steps]
     assert any(opened)
@@ -134,10 +134,6 @@ def test_what_does_not_exist_or_fit_is_one_line(folder, tiny_folder, monkeypatch
 ESTIMATORS = """
 import numpy as np
 
-def none(turns, rng): return None
-def table(turns, rng): return np.ones((len(turns), 2))
-def nan(turns, rng): return np.full(len(turns), np.nan)
-def typo(turns, rng): return turns.entropi
 def one(turns): return np.ones(len(turns))
 def fine(turns, rng=None): return [1.0] * len(turns)
 def text_needs(turns, rng): return np.ones(len(turns))
@@ -157,24 +153,6 @@ def own_method(tmp_path, monkeypatch, name):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("none", "an estimator must return [4] finite numbers, got object of shape []"),
-        ("table", "an estimator must return [4] finite numbers, got float64 of shape [4, 2]"),
-        ("nan", "the advantage row 0 is nan; give finite numbers"),
-        ("typo", "failed: AttributeError: 'Turns' object has no attribute 'entropi' ("),
-    ],
-)
-def test_what_an_estimator_returns_is_checked_where_it_enters(tmp_path, monkeypatch, name, message):
-    estimator = own_method(tmp_path, monkeypatch, f"estimators:{name}").estimator
-    with pytest.raises(ValueError, match=re.escape(message)) as refused:
-        estimator(batch([2, 2], [1.0, 0.0], [0, 0]), None)
-    assert str(refused.value).startswith(f"credit.name='estimators:{name}' ")
-    assert "\n" not in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("estimators:one", "credit.name='estimators:one' cannot be called as (turns, rng) ->"),
         ("estimators:Breaks", "cannot be made: ZeroDivisionError: division by zero ("),
         (
             "estimators:text_needs",
@@ -190,23 +168,16 @@ def test_an_estimator_that_does_not_fit_is_refused_at_the_start(
     assert "\n" not in str(refused.value)
 
 
-def test_an_estimator_that_fits_gives_floats(tmp_path, monkeypatch):
-    estimator = own_method(tmp_path, monkeypatch, "estimators:fine").estimator
-    assert estimator(batch([2, 2], [1.0, 0.0], [0, 0]), None).tolist() == [1.0] * 4
+@pytest.mark.parametrize("name", ["one", "fine"])
+def test_an_estimator_of_ones_own_is_a_function_of_turns(tmp_path, monkeypatch, name):
+    estimator = own_method(tmp_path, monkeypatch, f"estimators:{name}").estimator
+    turns = batch([2, 2], [1.0, 0.0], [0, 0])
+    assert credit.estimate(estimator, turns).tolist() == [1.0] * 4
 
 
 PARTS = """
 import gymnasium as gym
 from drawers import Drawers
-
-class Pays(Drawers):
-    paid = 0.5
-    def step(self, action):
-        *rest, info = super().step(action)
-        return *rest, info | {"turn_reward": self.paid}
-
-class PaysText(Pays):
-    paid = {"a": "1"}
 
 class Disk(Drawers):
     def __init__(self): raise OSError("disk")
@@ -216,42 +187,13 @@ class Player:
     def act(self): return None
     def think(self): return ""
 
-class Dumb:
-    def __init__(self, env): pass
-    def act(self): return "look"
-
-class Sick(Player):
-    def __init__(self, env): raise OSError("boom")
-
 class Plain:
     def __init__(self, env): pass
 
 class Broken(gym.Wrapper):
     def __init__(self, env): raise OSError("wboom")
 
-class Fails(gym.Wrapper):
-    def step(self, action): raise KeyError("shelf")
-
-class Passes(gym.Wrapper):
-    pass
-
-class Bare(Drawers):
-    def __init__(self, max_turns=5): super().__init__(max_turns=max_turns)
-
-class Splits(Drawers):
-    def __init__(self, split="train", **options): super().__init__(**options)
-
-class Renames(Drawers):
-    def step(self, action):
-        *rest, info = super().step(action)
-        return *rest, info | {"turn_reward": {f"turn {info['turn']}": 1.0}}
-
-def make(**options): return Bare(**options)
-def make_splits(**options): return Splits(**options)
-
 gym.register("NoEntry-v0", entry_point="parts:Nothing")
-gym.register("Made-v0", entry_point=make)
-gym.register("MadeSplits-v0", entry_point=make_splits)
 """
 
 
@@ -290,66 +232,8 @@ def test_a_part_that_fails_or_is_of_the_wrong_kind_names_its_option(parts, optio
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("expert", "message"),
-    [
-        ("parts:Dumb", "an expert needs the methods act and think"),
-        ("parts:Sick", "OSError: boom ("),
-        ("agent_envs.webshop.experts:Explorer", "this expert plays WebShop, got Drawers"),
-        ("failing:Expert", "the module failing fails when it is imported"),
-    ],
-)
-def test_an_expert_that_does_not_fit_is_refused_at_the_start(parts, expert, message):
-    with pytest.raises(recipe.RecipeError, match=re.escape(message)) as refused:
-        require_expert(make_rollouts(parts(""), "train"), expert)
-    assert str(refused.value).startswith("sft.expert")
-    assert "\n" not in str(refused.value)
-
-
-@pytest.mark.parametrize("name", ["Made-v0", "MadeSplits-v0"])
-def test_an_environment_made_by_a_function_of_any_options(parts, name):
-    chosen = f"env.id=parts:{name}"
-    (env,) = make_rollouts(parts(chosen, "env.max_turns=4"), "train").envs(1)
-    assert env.unwrapped.max_turns == 4
-    with pytest.raises(recipe.RecipeError, match=r"parts:Made.* reads no data, got env.data='/d'"):
-        make_rollouts(parts(chosen, "env.data=/d"), "train").envs(1)
-    with pytest.raises(recipe.RecipeError, match=r"its options do not fit: .* 'colour'"):
-        make_rollouts(parts(chosen, "env.options.colour=1"), "train").envs(1)
-
-
-@pytest.mark.parametrize(
-    ("wrappers", "message"),
-    [
-        (
-            "'parts:Fails'={}",
-            "env.wrappers parts:Fails, task 'drawers/train/2': KeyError: 'shelf' (",
-        ),
-        ("'parts:Fails'={},'parts:Passes'={}", "env.wrappers parts:Fails, task"),
-    ],
-)
-def test_a_wrapper_that_fails_in_a_step_is_named_with_the_task(parts, wrappers, message):
-    (env,) = make_rollouts(parts(f"env.wrappers={{{wrappers}}}"), "train").envs(1)
-    env.reset(seed=0, options={"task": 0})
-    with pytest.raises(recipe.RecipeError, match=re.escape(message)) as refused:
-        env.step("")
-    assert "\n" not in str(refused.value)
-
-
-def test_turn_rewards_of_other_names_at_another_turn_are_refused(parts, tiny_policy):
-    rollouts = make_rollouts(parts("env.id=parts:Renames"), "train")
-    task = Task(rollouts.panel.task_ids[0], 0, 0)
-    decoding = Decoding(max_reply_tokens=40, decode="admissible")
-    sampler = Sampler(OwnEngine(tiny_policy), tiny_policy, decoding)
+def test_an_expert_that_cannot_be_loaded_is_refused_at_the_start(parts):
     with pytest.raises(
-        recipe.RecipeError,
-        match=r"Renames with its wrappers reports .*'turn 2'.* after one of .*'turn 1'",
+        recipe.RecipeError, match=r"^sft\.expert.* failing fails when it is imported"
     ):
-        rollouts.play([task], sampler, 0)
-
-
-@pytest.mark.parametrize("name", ["Pays", "PaysText"])
-def test_turn_rewards_that_are_no_numbers_by_name_are_the_environments_fault(parts, name):
-    (env,) = make_rollouts(parts(f"env.id=parts:{name}"), "train").envs(1)
-    env.reset(seed=0, options={"task": 0})
-    with pytest.raises(recipe.RecipeError, match=f"the environment {name} reports info.'turn_rew"):
-        env.step("")
+        require_expert(make_rollouts(parts(""), "train"), "failing:Expert")

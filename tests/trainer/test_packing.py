@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from trainer import recipe
-from trainer.learn.batch import collate, credited, make_rows
+from trainer.learn.batch import collate, credit_rows, make_rows
 from trainer.learn.learner import Learner, Optimizer
-from trainer.learn.update import Update, recomputed, token_logprobs
+from trainer.learn.update import Update, recompute_logprobs, token_logprobs
 from trainer.methods.critic import Critic
 from trainer.model.policy import LoRA, Policy
 
@@ -38,7 +38,7 @@ def test_packed_rows_have_the_log_probabilities_of_rows_alone(kind, context, att
 @pytest.mark.parametrize("ratio", ["token", "turn", "sequence"])
 def test_the_gradient_is_that_of_padded_rows(ratio, lora, tmp_path):
     policy = made(lora=lora)
-    rows = credited(make_rows(rollouts(policy)), np.linspace(-1, 2, 12))
+    rows = credit_rows(make_rows(rollouts(policy)), np.linspace(-1, 2, 12))
     policy.keep_reference()
     options = {"ratio": ratio, "aggregate": "sequence-mean", "kl": "k3", "entropy": 0.01}
     padded = gradient(policy, rows, Update(**options), tmp_path)
@@ -64,16 +64,18 @@ def test_models_that_cannot_pack_are_refused(vision_folder, monkeypatch):
     monkeypatch.setattr(policy.model, "forward", lambda position_ids=None, **inputs: own(**inputs))
     rows = make_rows(rollouts(policy))
     with pytest.raises(ValueError, match=r"does not keep packed rows apart.*set update.packed=f"):
-        recomputed(policy, rows, tokens=100, packed=True)
+        recompute_logprobs(policy, rows, tokens=100, packed=True)
     with pytest.raises(ValueError, match=r"update.packed is for text-only models"):
-        recomputed(Policy.load(str(vision_folder)), rows, tokens=100, packed=True)
+        recompute_logprobs(Policy.load(str(vision_folder)), rows, tokens=100, packed=True)
 
 
 def test_bfloat16_packs_too(tmp_path):
     assert recipe.load("alfworld mgr pocket", ["update.packed=true"]).update.packed
     policy = made(dtype="bfloat16")
     rows = make_rows(rollouts(policy))
-    one, other = (np.concatenate(recomputed(policy, rows, tokens=400, packed=p)) for p in (0, 1))
+    one, other = (
+        np.concatenate(recompute_logprobs(policy, rows, tokens=400, packed=p)) for p in (0, 1)
+    )
     assert np.abs(one - other).mean() < 0.02
     taught = Learner(policy, Optimizer(packed=True), folder=tmp_path)
     assert [batch.positions is not None for batch, _ in taught.batches(rows)] == [True]

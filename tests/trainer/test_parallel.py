@@ -279,10 +279,13 @@ def test_an_error_of_one_process_ends_all(start, tmp_path, before, said):
 
 def test_processes_without_torchrun_are_refused(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "two")
-    with pytest.raises(ValueError, match=r"number of processes, got 'two'"), parallel.joined("cpu"):
+    with (
+        pytest.raises(ValueError, match=r"number of processes, got 'two'"),
+        parallel.join_processes("cpu"),
+    ):
         pass
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(ValueError, match=r"RANK.*torchrun"), parallel.joined("cpu"):
+    with pytest.raises(ValueError, match=r"RANK.*torchrun"), parallel.join_processes("cpu"):
         pass
 
 
@@ -290,9 +293,9 @@ def test_more_processes_than_gpus_are_refused(monkeypatch):
     for name in parallel._NEEDED:
         monkeypatch.setenv(name, "2")
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
-    with pytest.raises(ValueError, match=r"--nproc-per-node 2"), parallel.joined("cuda"):
+    with pytest.raises(ValueError, match=r"--nproc-per-node 2"), parallel.join_processes("cuda"):
         pass
-    with pytest.raises(ValueError, match=r"'cuda:1' is one GPU"), parallel.joined("cuda:1"):
+    with pytest.raises(ValueError, match=r"'cuda:1' is one GPU"), parallel.join_processes("cuda:1"):
         pass
 
 

@@ -16,7 +16,7 @@ from trainer.errors import RecipeError
 from trainer.model.policy import Policy
 from trainer.play.rollout import Task, draw_tasks
 from trainer.scale import parallel
-from trainer.scale.pool import divided
+from trainer.scale.pool import divide_tasks
 from trainer.train import train
 
 from .conftest import figures, quiet, short, tiny_model, tiny_tokenizer
@@ -129,9 +129,9 @@ def group(number, size):
 def test_groups_are_not_divided():
     tasks = [*group(0, 4), *group(1, 4), *group(2, 4)]
     # 12 tasks: groups begin at 0, 4 and 8; with two parts those before 6 are the first
-    assert [(part.first, len(part.tasks)) for part in divided(tasks, 2)] == [(0, 8), (8, 4)]
-    assert [part.first for part in divided(tasks, 8)] == [0, 4, 8]
-    assert [part.tasks for part in divided(tasks, 1)] == [tasks]
+    assert [(part.first, len(part.tasks)) for part in divide_tasks(tasks, 2)] == [(0, 8), (8, 4)]
+    assert [part.first for part in divide_tasks(tasks, 8)] == [0, 4, 8]
+    assert [part.tasks for part in divide_tasks(tasks, 1)] == [tasks]
 
 
 def test_what_does_not_go_together(monkeypatch):

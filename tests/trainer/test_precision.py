@@ -11,9 +11,9 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 import credit
 from trainer import recipe, recipes
-from trainer.learn.batch import collate, credited, make_rows
+from trainer.learn.batch import collate, credit_rows, make_rows
 from trainer.learn.learner import Learner, Optimizer
-from trainer.learn.update import Update, recomputed, token_logprobs
+from trainer.learn.update import Update, recompute_logprobs, token_logprobs
 from trainer.model.policy import FULL, LoRA, Policy
 from trainer.train import train
 
@@ -44,7 +44,7 @@ def small(seed=0, **options):
 def rows_of(episodes, estimator="mgr"):
     turns = credit.Turns.from_episodes(episodes)
     advantage = credit.make(estimator)(turns, np.random.default_rng(0))
-    return credited(make_rows(episodes), advantage)
+    return credit_rows(make_rows(episodes), advantage)
 
 
 def moved(policy, rows, folder, *, rate, steps=10):
@@ -109,7 +109,7 @@ def test_sampler_and_update_read_the_same_weights(tmp_path):
         episodes = conversations(policy)
         rows = make_rows(episodes)
         recorded = np.concatenate([row.logprobs for row in rows])
-        again = np.concatenate(recomputed(policy, rows, tokens=400))
+        again = np.concatenate(recompute_logprobs(policy, rows, tokens=400))
         assert 0 < np.abs(again - recorded).max() < 0.05
         assert np.abs(again - recorded).mean() < 0.005
         moved(policy, rows_of(episodes), tmp_path, rate=1e-3, steps=3)

@@ -167,14 +167,15 @@ def test_constrained_decoding_gets_the_actions():
 
 
 def offering(corridor, monkeypatch, *actions):
-    """Episodes whose states offer these actions beside the ways."""
+    """An episode whose states offer these actions beside the ways, and what was offered."""
     turn = corridor.Corridor._turn
     monkeypatch.setattr(
         corridor.Corridor,
         "_turn",
         lambda self, **given: turn(self, **given)._replace(admissible_actions=["east", *actions]),
     )
-    return rollouts().attempt(tasks(2), Script(east, decode="admissible"), seed=0)[0]
+    script = Script(east, decode="admissible")
+    return rollouts().attempt(tasks(2), script, seed=0)[0], script.offered
 
 
 @pytest.mark.parametrize(
@@ -184,13 +185,10 @@ def offering(corridor, monkeypatch, *actions):
 )  # fmt: skip
 def test_an_action_that_no_reply_can_give_costs_the_episode(corridor, monkeypatch, action):
     """It would be another action, or none, and count as the policy's mistake."""
-    failure = offering(corridor, monkeypatch, action)
+    failure, _ = offering(corridor, monkeypatch, action)
     assert failure.error.startswith(
         "ContractError: info['admissible_actions'] has " + f"{action!r:.20}"
     )
-    said = {"": "it is blank", " ": "it is blank", "<think>": "nothing is read from it"}
-    said |= dict.fromkeys([" go", "go ", "go\n"], "it has blanks around it")
-    assert said.get(action, "") in failure.error
     assert "text of 1 to 4096 characters" in failure.error
     assert "set sampling.decode=free" in failure.error
 
@@ -199,11 +197,9 @@ def test_an_action_that_no_reply_can_give_costs_the_episode(corridor, monkeypatc
     "action", ["go north", "é “quoted” \\ 'x'", "two\nlines", "a < b > c", "x" * 1000]
 )
 def test_actions_that_a_reply_can_give_are_offered(corridor, monkeypatch, action):
-    episode = offering(corridor, monkeypatch, action)
+    episode, offered = offering(corridor, monkeypatch, action)
     assert episode.success
-    assert [step.admissible for step in episode.steps] == [["east", action]] * 2
-    free = rollouts().play(tasks(2), Script(east), seed=0)[0]
-    assert [step.admissible for step in free.steps] == [None] * 2
+    assert offered == [[["east", action]]] * 2
 
 
 def test_there_is_room_for_the_longest_admissible_action(corridor, monkeypatch):

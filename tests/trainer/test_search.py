@@ -48,8 +48,8 @@ def test_replies_reach_the_environment_whole_and_rewards_of_turns_are_kept(tasks
     called, answered, guessed = credit.make("mt_grpo")(turns)
     assert called > answered > 0 > guessed
 
-    episodes.write(tmp_path / "e.parquet", [caller, guesser])
-    assert episodes.read(tmp_path / "e.parquet") == [caller, guesser]
+    episodes.write_episodes(tmp_path / "e.parquet", [caller, guesser])
+    assert episodes.read_episodes(tmp_path / "e.parquet") == [caller, guesser]
 
 
 def test_a_turn_limit_pays_what_the_environment_pays(tasks):

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 
 from trainer import recipe, train
 from trainer.learn.batch import collate, make_rows
-from trainer.learn.update import recomputed, token_logprobs
+from trainer.learn.update import recompute_logprobs, token_logprobs
 from trainer.model.policy import Policy
 from trainer.model.pretrained import resolve
 from trainer.play import records as episodes
@@ -66,7 +66,7 @@ def adapter(folder, step):
 
 def gap(policy, folder, step):
     """Largest distance of a policy's log-probabilities from those recorded at sampling."""
-    batch = collate(make_rows(episodes.read(folder / "episodes" / f"step_{step}.parquet")))
+    batch = collate(make_rows(episodes.read_episodes(folder / "episodes" / f"step_{step}.parquet")))
     with torch.no_grad():
         logprobs = token_logprobs(policy, batch)
     return (logprobs - batch.logprobs).abs().max().item()
@@ -74,7 +74,7 @@ def gap(policy, folder, step):
 
 def test_public_games_were_conversations(trained):
     for step in (5, 6):
-        played = episodes.read(trained[0] / "episodes" / f"step_{step}.parquet")
+        played = episodes.read_episodes(trained[0] / "episodes" / f"step_{step}.parquet")
         assert [episode.task_id.split("/")[0] for episode in played] == ["alfworld"] * 4
         turns = [turn for episode in played for turn in episode.steps]
         assert len(turns) >= 8
@@ -117,7 +117,7 @@ def test_sampler_and_update_agree_in_bfloat16():
         pytest.skip(str(missing))
     rows = make_rows(conversations(policy, tasks=2, rollouts=2, turns=3, reply=24))
     recorded = np.concatenate([row.logprobs for row in rows])
-    gap = np.abs(np.concatenate(recomputed(policy, rows, tokens=4096)) - recorded)
+    gap = np.abs(np.concatenate(recompute_logprobs(policy, rows, tokens=4096)) - recorded)
     assert len(gap) > 100
     assert gap.mean() < 0.03
     assert gap.max() < 0.25

@@ -38,7 +38,9 @@ def assert_same_run(one, other, step):
     for path in (one / "eval").iterdir():
         assert path.read_text() == (other / "eval" / path.name).read_text()
     for path in (one / "episodes").glob("*.parquet"):
-        assert episodes.read(path) == episodes.read(other / "episodes" / path.name)
+        assert episodes.read_episodes(path) == episodes.read_episodes(
+            other / "episodes" / path.name
+        )
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +75,7 @@ def test_what_a_run_leaves(whole):
 
 def test_the_advantages_lie_beside_the_episodes(whole):
     for path in (whole / "episodes").glob("*.parquet"):
-        turns = sum(len(episode.steps) for episode in episodes.read(path))
+        turns = sum(len(episode.steps) for episode in episodes.read_episodes(path))
         assert np.load(path.with_suffix(".npy")).shape == (turns,)
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from credit import losses
-from trainer.learn.batch import collate, credited, make_rows
+from trainer.learn.batch import collate, credit_rows, make_rows
 from trainer.learn.learner import NotFiniteError
 from trainer.learn.update import Update, token_logprobs, token_logprobs_and_entropies
 from trainer.model.policy import FULL, LoRA, Policy
@@ -46,7 +46,7 @@ def test_recomputed_logprobs_are_the_sampled_ones(context, options, lora, tmp_pa
     taught = learner(policy, tmp_path, tokens=100)
     figures = Update()(
         taught,
-        credited(rows, np.ones(12)),
+        credit_rows(rows, np.ones(12)),
         rng=np.random.default_rng(0),
         temperature=options.get("temperature", 1.0),
     )
@@ -70,7 +70,7 @@ def test_gradient_does_not_depend_on_the_split(aggregate, ratio, tmp_path):
     update = Update(aggregate=aggregate, ratio=ratio, kl="k3", entropy=0.01, clip_high=0.05)
 
     def split(tokens):
-        return gradient(policy, credited(rows, advantage), update, tmp_path, tokens=tokens)
+        return gradient(policy, credit_rows(rows, advantage), update, tmp_path, tokens=tokens)
 
     whole = split(100_000)
     for tokens in (1, 150):
@@ -84,7 +84,7 @@ def test_at_ratio_one_the_gradient_is_the_policy_gradient(ratio, tmp_path):
     policy = tiny()
     rows = make_rows(rollouts(policy))
     advantage = np.repeat([1.0, -0.5, 2.0, 0.25], 3)
-    clipped = gradient(policy, credited(rows, advantage), Update(ratio=ratio), tmp_path)
+    clipped = gradient(policy, credit_rows(rows, advantage), Update(ratio=ratio), tmp_path)
     policy.model.zero_grad()
     batch = collate(rows)
     logprobs = token_logprobs(policy, batch)
@@ -99,9 +99,9 @@ def test_sequence_mean_weighs_rows_equally(tmp_path):
     played = rollouts(policy, episodes=2)
     played[1].steps = played[1].steps[:1]
     update = Update(aggregate="sequence-mean")
-    both = gradient(policy, credited(make_rows(played), np.ones(4)), update, tmp_path)
+    both = gradient(policy, credit_rows(make_rows(played), np.ones(4)), update, tmp_path)
     each = [
-        gradient(policy, credited(make_rows([p]), np.ones(3)), update, tmp_path) for p in played
+        gradient(policy, credit_rows(make_rows([p]), np.ones(3)), update, tmp_path) for p in played
     ]
     for whole, one, other in zip(both, *each, strict=True):
         torch.testing.assert_close(whole, (one + other) / 2, atol=1e-6, rtol=1e-4)
@@ -130,7 +130,7 @@ def test_an_update_makes_rewarded_replies_likelier(tmp_path):
 
     before = gain()
     figures = Update(epochs=3, minibatch=2, clip_high=0.28)(
-        learner(policy, tmp_path), credited(rows, advantage), rng=np.random.default_rng(0)
+        learner(policy, tmp_path), credit_rows(rows, advantage), rng=np.random.default_rng(0)
     )
     assert gain() > before + 0.01
     assert figures["approx_kl"] > 0
@@ -145,7 +145,7 @@ def test_entropy_bonus_raises_entropy_and_kl_holds_back(tmp_path):
         coefficient = 20.0 if "kl" in options else 0.0
         Update(epochs=8, **options)(
             learner(policy, tmp_path, learning_rate=3e-3),
-            credited(rows, np.repeat([1.0, -1.0, 1.0, -1.0], 3)),
+            credit_rows(rows, np.repeat([1.0, -1.0, 1.0, -1.0], 3)),
             rng=np.random.default_rng(0),
             kl_coefficient=coefficient,
         )
@@ -167,15 +167,15 @@ def test_kl_is_zero_at_the_reference_and_its_coefficient_adapts(tmp_path):
     update = Update(kl="k3", kl_target=0.04)
     figures = update(
         learner(policy, tmp_path),
-        credited(rows, np.ones(12)),
+        credit_rows(rows, np.ones(12)),
         rng=np.random.default_rng(0),
         kl_coefficient=1,
     )
     assert figures["kl"] == pytest.approx(0.0, abs=1e-6)
     assert figures["kl_coefficient"] == 0.5  # 0 < 0.04 / 1.5
-    assert update.adapted(1.0, 0.05) == 1.0  # between 0.04 / 1.5 and 0.04 * 1.5
-    assert update.adapted(1.0, 0.07) == 2.0
-    assert Update(kl="k3").adapted(0.3, 9.0) == 0.3
+    assert update.adapt_kl_coefficient(1.0, 0.05) == 1.0  # between 0.04 / 1.5 and 0.04 * 1.5
+    assert update.adapt_kl_coefficient(1.0, 0.07) == 2.0
+    assert Update(kl="k3").adapt_kl_coefficient(0.3, 9.0) == 0.3
 
 
 def test_warm_up_is_linear(tmp_path):
@@ -184,7 +184,7 @@ def test_warm_up_is_linear(tmp_path):
     taught = learner(policy, tmp_path, warmup=4, learning_rate=0.4)
     rates = []
     for _ in range(6):
-        figures = Update()(taught, credited(rows, np.ones(4)), rng=np.random.default_rng(0))
+        figures = Update()(taught, credit_rows(rows, np.ones(4)), rng=np.random.default_rng(0))
         rates.append(figures["learning_rate"])
     assert rates == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.4, 0.4])
 
@@ -192,7 +192,9 @@ def test_warm_up_is_linear(tmp_path):
 def test_a_resumed_learner_goes_on_bit_for_bit(tmp_path):
     def train(policy, taught, times):
         for _ in range(times):
-            Update()(taught, credited(rows, np.linspace(-1, 1, 12)), rng=np.random.default_rng(0))
+            Update()(
+                taught, credit_rows(rows, np.linspace(-1, 1, 12)), rng=np.random.default_rng(0)
+            )
         return [p.detach().clone() for p in policy.parameters()]
 
     first = tiny()
@@ -228,7 +230,7 @@ def test_a_value_that_is_not_finite_stops_with_its_batch(what, tmp_path):
     before = [p.detach().clone() for p in policy.parameters()]
     taught = learner(policy, tmp_path / "run")
     with pytest.raises(NotFiniteError, match=rf"the {what} of optimiser step 0 is .*") as error:
-        Update()(taught, credited(rows, np.ones(12)), rng=np.random.default_rng(0))
+        Update()(taught, credit_rows(rows, np.ones(12)), rng=np.random.default_rng(0))
     file = tmp_path / "run" / "not_finite_step_0.pt"
     assert str(file) in str(error.value)
     saved = torch.load(file)
@@ -259,8 +261,8 @@ def test_advantages_and_targets_that_cannot_be_are_refused(tmp_path):
     rows, rng = make_rows(rollouts(policy, turns=1)), np.random.default_rng(0)
     taught = learner(policy, tmp_path)
     with pytest.raises(ValueError, match="advantage row 2 is nan"):
-        credited(rows, [0.0, 1.0, math.nan, 1.0])
+        credit_rows(rows, [0.0, 1.0, math.nan, 1.0])
     with pytest.raises(ValueError, match="advantage has 2 rows, but tokens are of turn 3"):
-        credited(rows, [0.0, 1.0])
+        credit_rows(rows, [0.0, 1.0])
     with pytest.raises(ValueError, match=r"kl_target=0.04 needs an estimator"):
-        Update(kl="k3", kl_target=0.04)(taught, credited(rows, [0.0] * 4), rng=rng)
+        Update(kl="k3", kl_target=0.04)(taught, credit_rows(rows, [0.0] * 4), rng=rng)

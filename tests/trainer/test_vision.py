@@ -10,7 +10,7 @@ from agent_envs.prompt import IMAGE
 from trainer import recipe
 from trainer.build import make_rollouts
 from trainer.learn.batch import collate, make_rows, prompts
-from trainer.learn.update import recomputed, token_logprobs
+from trainer.learn.update import recompute_logprobs, token_logprobs
 from trainer.model.policy import Policy
 from trainer.model.vision import Picture
 from trainer.play.rollout import draw_tasks
@@ -66,7 +66,7 @@ def test_sampled_logprobs_are_those_of_whole_rows(policy, context):
     assert all(len(step.images) == 1 for episode in found for step in episode.steps)
     assert len({step.images[0] for episode in found for step in episode.steps}) > 1
     rows = make_rows(found)
-    told = recomputed(policy, rows, tokens=4096)
+    told = recompute_logprobs(policy, rows, tokens=4096)
     for row, logprobs in zip(rows, told, strict=True):
         np.testing.assert_allclose(logprobs, row.logprobs, atol=2e-4)
     assert len(rows[0].images) == (len(found[0].steps) if context == "history" else 1)
@@ -120,7 +120,9 @@ def test_a_policy_that_sees_is_saved_and_loaded(policy, tmp_path):
     again = Policy.load(str(tmp_path))
     (episode, *_) = played(policy)
     rows = make_rows([episode])
-    assert recomputed(again, rows, tokens=4096) == recomputed(policy, rows, tokens=4096)
+    assert recompute_logprobs(again, rows, tokens=4096) == recompute_logprobs(
+        policy, rows, tokens=4096
+    )
 
 
 @pytest.mark.long

@@ -20,7 +20,7 @@ from trainer.errors import RecipeError
 from trainer.learn.sft import demonstrate, require_expert
 from trainer.play.environments import Env, PromptOptions
 from trainer.play.rollout import Rollouts, draw_tasks
-from trainer.scale import worker
+from trainer.scale import workers
 from trainer.scale.workers import WorkerError, apply_to
 
 from .conftest import Script, Words
@@ -299,8 +299,8 @@ def test_a_worker_answers_with_an_error_that_its_owner_can_raise():
             raise error
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(worker.pickle, "loads", lambda call, fail=fail: (fail, ()))
-            answer = worker._answer([], b"")
+            patch.setattr(workers.pickle, "loads", lambda call, fail=fail: (fail, ()))
+            answer = workers._answer([], b"")
         good, found = pickle.loads(answer)
         assert good is False
         assert said in str(found)

@@ -120,8 +120,8 @@ def anchors(name: str) -> list[str]:
         lines.append(
             f"* **[Anchors](../audit.md#anchors)**{setting}: {row['revisited pairs']} pairs of "
             f"anchor and action were met again in {row['turns']} turns; {row['diverging']} of them "
-            f"had different results. With the observation as the key it is "
-            f"{row['diverging by observation']} of {row['revisited by observation']}."
+            f"had different results. With the observation as the key, "
+            f"{row['diverging by observation']} had."
         )
     return lines
 

@@ -46,7 +46,7 @@ def study(
     """Compare methods over several seeds with equal budgets: tables and one figure."""
     require_extra("train", "study")
     trackers = list_trackers(track)
-    from agent_envs_lab.study import results, runs, save, tables
+    from agent_envs_lab.study import results, runs, save, table
     from trainer import recipes as shipped
     from trainer.run.checkpoint import check_out
 
@@ -59,7 +59,7 @@ def study(
     found = results.collect(labels, seeds, out, level=level)
     save(found, out, level=level, seeds=seeds, curve=curve)
     page = make_console()
-    page.print(tables.table(found, level=level))
+    page.print(table(found, level=level))
     page.print(f"figure  {out / 'study.svg'}", highlight=False)
 
 

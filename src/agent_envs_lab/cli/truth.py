@@ -81,7 +81,7 @@ def truth(
     except KeyboardInterrupt:
         page.print(f"stopped; the same command with --out {folder} goes on")
         raise typer.Exit(130) from None
-    from agent_envs_lab.truth.results import publish
+    from agent_envs_lab.truth.figures import publish
 
     page.print(publish(result, folder), markup=False, highlight=False)
     if run is not None and out is None:

@@ -1,4 +1,4 @@
-"""Figures of a measured truth: how faithful each method is, and one episode turn by turn."""
+"""What a measurement is told as: a table of methods, figures of the methods and of one episode."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agent_envs_lab.benchmark import CRITIC
+from agent_envs_lab import benchmark
+from trainer.run.checkpoint import write_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from agent_envs_lab.fidelity import Fidelity
     from agent_envs_lab.truth import Truth
+    from agent_envs_lab.truth.run import Result
     from credit.stats import Array
     from trainer.play.records import Episode
 
@@ -34,7 +36,42 @@ _SHOWN = 4
 _TURNS = 24
 
 
-def save(
+def publish(result: Result, folder: Path) -> str:
+    """Write `ranking.txt` and the figures, and return the summary as text."""
+    truth = result.truth
+    lines = [*_checks(result)]
+    if truth.reliability > 0:
+        estimators = benchmark.make_methods()
+        ranked = benchmark.score_estimators(truth, estimators)
+        table = benchmark.render_table(truth, ranked)
+        write_text(folder / "ranking.txt", table + "\n")
+        advantages = benchmark.estimate_advantages(truth, estimators)[0]
+        _save(truth, result.episodes, ranked[:2], advantages, folder)
+        lines = [table, "", *lines]
+    else:
+        lines.append("No turn changes the expected outcome, so no method can be ranked.")
+    return "\n".join([*lines, f"in {folder}"])
+
+
+def _checks(result: Result) -> list[str]:
+    about = result.truth.about
+    lines = [
+        f"{about['turns played for each turn']:.0f} turns were played for each turn measured",
+    ]
+    if "fresh rollouts" in about:
+        lines.append(
+            f"V at the start minus {about['fresh rollouts']} fresh rollouts: "
+            f"{about['V(s0) minus fresh rollouts']:+.3f} ± {about['standard error of it']:.3f}"
+        )
+    if about["reliability"] < about["wanted reliability"]:
+        lines.append(
+            f"reliability {about['reliability']:.2f} is below {about['wanted reliability']:.2f}: "
+            "raise --most"
+        )
+    return lines
+
+
+def _save(
     truth: Truth,
     episodes: Sequence[Episode],
     ranked: tuple[Mapping[str, Fidelity], Mapping[str, Fidelity]],
@@ -69,7 +106,7 @@ def ranking(
         one, apart = scores[name].pearson, differences[name].pearson
         colour = (_INK, RAISED, LOWERED)[apart.apart]
         axes.plot([one.low, one.high], [row, row], color=colour)
-        filled = colour if name != CRITIC else "white"
+        filled = colour if name != benchmark.CRITIC else "white"
         axes.plot(one.value, row, "o", color=colour, markerfacecolor=filled)
     axes.axvline(0, color=_SOFT, linewidth=0.8)
     axes.set_yticks(range(len(names)), names)

@@ -273,8 +273,8 @@ class _Measurement:
                 self._split_tasks(self.size),
                 lambda part: ([self.tasks[at] for at in part], self.size, "batch"),
             )
-            recorded.write(path, [episode for _, part in made for episode in part])
-        episodes = recorded.read(path)
+            recorded.write_episodes(path, [episode for _, part in made for episode in part])
+        episodes = recorded.read_episodes(path)
         groups = [task.task_id for task in self.tasks for _ in range(self.size)]
         if [episode.task_id for episode in episodes] != groups:
             raise TruthError(

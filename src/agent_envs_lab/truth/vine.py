@@ -20,7 +20,7 @@ from agent_envs_lab.truth.states import check_continued, draw, states
 from agent_envs_lab.truth.tree import NotReproducible, Tree
 from credit.validation import check_positive
 from trainer.errors import RecipeError
-from trainer.learn.batch import credited
+from trainer.learn.batch import credit_rows
 from trainer.methods.method import Credited, Method
 from trainer.play.failures import Failure
 from trainer.play.rollout import Task
@@ -82,7 +82,7 @@ class Vine(Method):
             failures += failed
         advantage = np.concatenate(found)
         figures = {"vine_turns": played / len(experience.turns)}
-        rows = credited(experience.rows, advantage)
+        rows = credit_rows(experience.rows, advantage)
         return Credited(rows, advantage, figures, failures=tuple(failures))
 
     def _draw_outcomes(

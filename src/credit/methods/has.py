@@ -217,13 +217,13 @@ class Judge(Options):
         return _parse(self.ask(prompt), count, f"the judge's answer {tries} of {tries}")
 
 
-def _parse(answer: str, count: int, where: str) -> list[float]:
+def _parse(answer: object, count: int, where: str) -> list[float]:
     """Labels in the last JSON list of an answer: `count` numbers in [-1, 1]."""
-    given = _last_list(answer)
+    given = _last_list(answer) if isinstance(answer, str) else None
     if given is None:
-        raise JudgeError(f"{where} has no JSON list of labels: {answer[:80]!r}")
+        raise JudgeError(f"{where} has no JSON list of labels: {answer!r:.80}")
     if len(given) != count:
-        raise JudgeError(f"{where} must have a list of {count} labels, got {answer[:80]!r}")
+        raise JudgeError(f"{where} must have a list of {count} labels, got {answer!r:.80}")
     return [_label(one, where) for one in given]
 
 

@@ -17,7 +17,7 @@ from pydantic.dataclasses import dataclass
 
 from agent_envs.web import ServerError
 from trainer.errors import RecipeError
-from trainer.learn.correction import Correction
+from trainer.learn.update import Correction
 from trainer.options import STRICT, AboveZero, Count, NonNegative, Positive, Share
 from trainer.scale import parallel
 

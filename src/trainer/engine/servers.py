@@ -150,7 +150,7 @@ class Servers:
             save_file(weights, folder / "model.safetensors")
             return folder
 
-        self.require_weights(parallel.first(write))
+        self.require_weights(parallel.run_on_first(write))
 
     def require_weights(self, folder: Path) -> None:
         """From now on the servers are to have the weights of this folder."""

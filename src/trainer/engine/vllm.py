@@ -37,7 +37,7 @@ from trainer.engine.own import run
 from trainer.engine.servers import Servers
 from trainer.engine.worker import WORKER
 from trainer.learn.batch import Row
-from trainer.learn.update import recomputed
+from trainer.learn.update import recompute_logprobs
 from trainer.scale import parallel
 
 if TYPE_CHECKING:
@@ -131,12 +131,12 @@ class VLLMEngine:
             asked = (session.reply(i, Prompt(ids)) for i, ids in enumerate(prompts))
             return await asyncio.gather(*asked)
 
-        replies = parallel.first(lambda: run(sample()))
+        replies = parallel.run_on_first(lambda: run(sample()))
         rows = [
             Row([*ids, *r.ids], list(range(8, 8 + len(r.ids))), [0] * len(r.ids), r.logprobs)
             for ids, r in zip(prompts, replies, strict=True)
         ]
-        own = recomputed(self.policy, rows, tokens=_TOKENS, temperature=_CANARY.temperature)
+        own = recompute_logprobs(self.policy, rows, tokens=_TOKENS, temperature=_CANARY.temperature)
         gaps = [np.subtract(mine, row.logprobs) for row, mine in zip(rows, own, strict=True)]
         return float(np.abs(np.concatenate(gaps)).mean())
 

@@ -46,7 +46,7 @@ class Row:
         advantage: Advantage of each reply token, [P] or None.
         value: Value that a critic predicted before each reply token, [P] or None.
         returns: Return that the value should predict, [P] or None.
-        weight: Importance weight of each reply token, see `trainer.learn.correction`, [P]; None
+        weight: Importance weight of each reply token, see `trainer.learn.update`, [P]; None
             for 1.
     """
 
@@ -161,7 +161,7 @@ def prompts(episode: Episode) -> Iterator[dict[str, PromptTokens]]:
             past += step.images
 
 
-def scored(prompt: PromptTokens, step: Step, turn: int) -> Row:
+def make_scored_row(prompt: PromptTokens, step: Step, turn: int) -> Row:
     """Row that scores the reply of one turn after a prompt."""
     size = len(step.reply_ids)
     return Row(
@@ -174,7 +174,7 @@ def scored(prompt: PromptTokens, step: Step, turn: int) -> Row:
     )
 
 
-def credited(rows: Sequence[Row], advantage: ArrayLike) -> list[Row]:
+def credit_rows(rows: Sequence[Row], advantage: ArrayLike) -> list[Row]:
     """The rows, with the advantage of each turn [N] at all of its reply tokens.
 
     Raises:
@@ -185,7 +185,7 @@ def credited(rows: Sequence[Row], advantage: ArrayLike) -> list[Row]:
     return [replace(row, advantage=[next(values) for _ in row.turn]) for row in rows]
 
 
-def annotated(
+def annotate_rows(
     rows: Sequence[Row],
     model: Callable[[Batch], Tensor],
     *,
@@ -204,7 +204,7 @@ def annotated(
             values = iter(model(batch).tolist())
         if counts:
             found |= {i: [next(values) for _ in rows[i].at] for i in part}
-    every = {i: values for part in parallel.gathered(lambda: found) for i, values in part.items()}
+    every = {i: values for part in parallel.gather(lambda: found) for i, values in part.items()}
     return [every[i] for i in range(len(rows))]
 
 

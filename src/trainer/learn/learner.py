@@ -180,7 +180,7 @@ class Learner(Generic[_Model]):
                     sums[name] += counts * values.sum().item() / total
             if more is not None:
                 sums["loss"] += more()
-        figures = parallel.totals(sums)
+        figures = parallel.sum_totals(sums)
         self._guard(figures["loss"], "loss", rows)
         return figures | self._apply(rows)
 

@@ -112,7 +112,7 @@ def attempt_demonstrations(
     from trainer.scale import parallel
 
     mine = [tasks[number] for number in parallel.share(len(tasks))]
-    parts = parallel.gathered(partial(_play_tasks, rollouts, mine, expert))
+    parts = parallel.gather(partial(_play_tasks, rollouts, mine, expert))
     played = [one for part in parts for one in part]
     failed = sum(isinstance(one, Failure) for one in played)
     solved = [one for one in played if isinstance(one, Failure) or one.info["success"]]

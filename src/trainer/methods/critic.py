@@ -21,9 +21,9 @@ import credit
 from credit import gae
 from credit.losses import value_loss
 from trainer.errors import RecipeError
-from trainer.learn.batch import annotated, minibatches
+from trainer.learn.batch import annotate_rows, minibatches
 from trainer.learn.learner import Learner
-from trainer.methods.method import Credited, Method, of_turns
+from trainer.methods.method import Credited, Method, average_by_turn
 from trainer.options import STRICT, AboveZero, NonNegative, Positive, Share
 from trainer.scale import sharding
 
@@ -118,7 +118,7 @@ class Critic:
     def loss(self, clip: float, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """Minus the clipped squared error at each reply token: -> [P], nothing to report."""
         if batch.returns is None or batch.value is None:
-            raise ValueError("rows without values and returns; make them with `generalized`")
+            raise ValueError("rows without values and returns; make them with `add_gae_advantages`")
         error = value_loss(self.values(batch), batch.returns, batch.value, clip=clip)
         return -error, {}
 
@@ -162,22 +162,24 @@ class WithCritic(Method):
     def credit(self, experience: Experience) -> Credited:
         """Advantages by GAE; then the critic is trained on the same rows."""
         options = self.options
-        rewards = paid(self.estimator, experience.turns, experience.rng)
+        rewards = compute_turn_rewards(self.estimator, experience.turns, experience.rng)
         critic = self.learner.model
-        values = annotated(
+        values = annotate_rows(
             experience.rows,
             critic.values,
             tokens=self.update.tokens,
             packed=self.update.packed,
             device=critic.device,
         )
-        rows = generalized(
+        rows = add_gae_advantages(
             experience.rows, values, rewards, experience.turns, gamma=options.gamma, lam=options.lam
         )
-        figures = {"explained_variance": explained(rows)} | self._learn(rows, experience.rng)
+        figures = {"explained_variance": compute_explained_variance(rows)} | self._learn(
+            rows, experience.rng
+        )
         if options.whiten:
-            rows = whitened(rows)
-        return Credited(rows, of_turns(rows, len(experience.turns)), figures)
+            rows = whiten_advantages(rows)
+        return Credited(rows, average_by_turn(rows, len(experience.turns)), figures)
 
     def _learn(self, rows: list[Row], rng: np.random.Generator) -> dict[str, float]:
         options, size = self.options, self.update.minibatch
@@ -197,7 +199,7 @@ class WithCritic(Method):
         self.learner.load_state_dict(state["learner"])
 
 
-def paid(
+def compute_turn_rewards(
     estimator: credit.Estimator, turns: Turns, rng: np.random.Generator
 ) -> NDArray[np.float64]:
     """Reward of each turn: R_final of MGR, else the environment's plus the outcome: -> [N]."""
@@ -206,7 +208,7 @@ def paid(
     return turns.reward + np.where(turns.last, turns.outcome[turns.trajectory], 0.0)
 
 
-def generalized(
+def add_gae_advantages(
     rows: list[Row],
     values: list[list[float]],
     rewards: NDArray[np.float64],
@@ -235,7 +237,7 @@ def generalized(
     ]
 
 
-def whitened(rows: list[Row]) -> list[Row]:
+def whiten_advantages(rows: list[Row]) -> list[Row]:
     """The rows with advantages of mean 0 and deviation 1 over all reply tokens."""
     every = np.array([a for row in rows for a in row.advantage or ()])
     mean, scale = every.mean(), every.std() + 1e-8
@@ -244,7 +246,7 @@ def whitened(rows: list[Row]) -> list[Row]:
     ]
 
 
-def explained(rows: list[Row]) -> float:
+def compute_explained_variance(rows: list[Row]) -> float:
     """Share of the variance of the returns explained by the values; 0 if returns are constant."""
     returns = np.array([r for row in rows for r in row.returns or ()])
     values = np.array([v for row in rows for v in row.value or ()])

@@ -17,8 +17,8 @@ from credit.losses import segment_sum
 from credit.methods import istar
 from credit.validation import check_positive
 from trainer.errors import RecipeError
-from trainer.learn.batch import credited
-from trainer.learn.update import recomputed, with_reference
+from trainer.learn.batch import credit_rows
+from trainer.learn.update import recompute_logprobs, with_reference
 from trainer.methods.method import Credited, Method, pair_accuracy
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class WithPreference(Method):
     def credit(self, experience: Experience) -> Credited:
         """Advantages from the slope of the loss at the current policy."""
         tokens, packed, temperature = self.update.tokens, self.update.packed, self.temperature
-        now = recomputed(
+        now = recompute_logprobs(
             self.policy, experience.rows, tokens=tokens, packed=packed, temperature=temperature
         )
         rows = [replace(row, logprobs=new) for row, new in zip(experience.rows, now, strict=True)]
@@ -77,7 +77,7 @@ class WithPreference(Method):
         figures = {"dpo_pairs": float(len(pairs)), "dpo_loss": loss.item()}
         if len(pairs):
             figures["dpo_accuracy"] = pair_accuracy(returns.detach().numpy(), pairs)
-        return Credited(credited(rows, advantage), advantage, figures)
+        return Credited(credit_rows(rows, advantage), advantage, figures)
 
     def _returns(self, rows: list[Row], experience: Experience) -> Tensor:
         """β times the sum of log π - log π_start of each trajectory: -> [M]."""

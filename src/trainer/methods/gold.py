@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import credit
-from trainer.learn.batch import Row, credited, prompts
-from trainer.learn.update import recomputed
+from trainer.learn.batch import Row, credit_rows, prompts
+from trainer.learn.update import recompute_logprobs
 from trainer.methods.method import Credited, Method
 from trainer.scale import parallel
 
@@ -39,7 +39,7 @@ class WithGold(Method):
     def credit(self, experience: Experience) -> Credited:
         """Advantages from the answer's log-probabilities, which are computed first."""
         with self.policy.as_reference() if self.needs_reference else nullcontext():
-            known = recomputed(
+            known = recompute_logprobs(
                 self.policy,
                 list(self._rows(experience.episodes)),
                 tokens=self.update.tokens,
@@ -47,9 +47,11 @@ class WithGold(Method):
             )
         gold = np.array([np.mean(values) for values in known])
         turns = replace(experience.turns, gold_logprob=gold, outcome_in_reward=False)
-        advantage = parallel.first(lambda: credit.estimate(self.estimator, turns, experience.rng))
+        advantage = parallel.run_on_first(
+            lambda: credit.estimate(self.estimator, turns, experience.rng)
+        )
         figures = {"gold_probability": float(np.exp(gold).mean())}
-        return Credited(credited(experience.rows, advantage), advantage, figures)
+        return Credited(credit_rows(experience.rows, advantage), advantage, figures)
 
     def _rows(self, episodes: Sequence[Episode]) -> Iterator[Row]:
         """A row for each turn that scores the right answer in its place."""

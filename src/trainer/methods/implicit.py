@@ -22,10 +22,10 @@ from credit.losses import k3, segment_sum
 from credit.methods import istar
 from trainer.engine.own import OwnEngine
 from trainer.errors import RecipeError
-from trainer.learn.batch import credited
+from trainer.learn.batch import credit_rows
 from trainer.learn.learner import Learner, NotFiniteError
-from trainer.learn.update import recomputed, token_logprobs
-from trainer.methods.method import Credited, Method, of_turns, pair_accuracy
+from trainer.learn.update import recompute_logprobs, token_logprobs
+from trainer.methods.method import Credited, Method, average_by_turn, pair_accuracy
 from trainer.options import STRICT, AboveZero, Count, NonNegative
 from trainer.play.failures import split_attempts
 from trainer.play.rollout import Task
@@ -127,17 +127,19 @@ class WithPRM(Method):
             outcome_in_reward=False,
         )
         if self.options.level == "token":
-            rows = spread(experience.rows, self._of_tokens(turns, token.numpy(), turn.numpy()))
-            advantage = of_turns(rows, len(turns))
+            rows = assign_token_advantages(
+                experience.rows, self._compute_token_advantages(turns, token.numpy(), turn.numpy())
+            )
+            advantage = average_by_turn(rows, len(turns))
         else:
             advantage = credit.estimate(self.estimator, turns, experience.rng)
-            rows = credited(experience.rows, advantage)
+            rows = credit_rows(experience.rows, advantage)
         if self.lost:
             return Credited(rows, advantage, {"prm_lost": 1.0})
-        figures = {"prm_kl": float(k3(reference, logprobs).mean()), **self._played(experience)}
+        figures = {"prm_kl": float(k3(reference, logprobs).mean()), **self._play_model(experience)}
         return Credited(rows, advantage, figures | self._learn(experience, rewards))
 
-    def _played(self, experience: Experience) -> dict[str, float]:
+    def _play_model(self, experience: Experience) -> dict[str, float]:
         """How the model plays a task of each group, if it is its turn; warns if it cannot."""
         every = self.options.play
         if not every or experience.step % every:
@@ -163,7 +165,7 @@ class WithPRM(Method):
         success = float(np.mean([one.success for one in played]))
         return {"prm_success": success, "prm_valid": valid}
 
-    def _of_tokens(
+    def _compute_token_advantages(
         self, turns: Turns, rewards: NDArray[np.float64], turn: NDArray[np.intp]
     ) -> NDArray[np.float64]:
         if isinstance(self.estimator, credit.Prime):
@@ -172,7 +174,7 @@ class WithPRM(Method):
 
     def _logprobs(self, rows: list[Row]) -> Tensor:
         """Log-probabilities of all reply tokens under the model: -> [P]."""
-        known = recomputed(
+        known = recompute_logprobs(
             self.learner.model,
             rows,
             tokens=self.learner.options.tokens,
@@ -214,8 +216,8 @@ class WithPRM(Method):
             figures["prm_accuracy"] = pair_accuracy(returns.detach().numpy(), pairs)
         (slope,) = torch.autograd.grad(loss, returns)
         pull = -self.options.beta * slope.numpy()[turns.trajectory]
-        rows = [row for row in credited(experience.rows, pull) if any(row.advantage or ())]
-        objective = partial(self._weighted, self.learner.model)
+        rows = [row for row in credit_rows(experience.rows, pull) if any(row.advantage or ())]
+        objective = partial(self._weigh_logprobs, self.learner.model)
         try:
             step = self.learner.step(rows, objective, aggregate="sum")
         except NotFiniteError as error:
@@ -233,9 +235,9 @@ class WithPRM(Method):
             stacklevel=2,
         )
 
-    def _weighted(self, policy: Policy, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+    def _weigh_logprobs(self, policy: Policy, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         if batch.advantage is None:
-            raise ValueError("rows without advantages; see trainer.learn.batch.credited")
+            raise ValueError("rows without advantages; see trainer.learn.batch.credit_rows")
         return batch.advantage * token_logprobs(policy, batch, temperature=self.temperature), {}
 
     def save(self, folder: Path) -> None:
@@ -256,7 +258,7 @@ class WithPRM(Method):
         self.start, self.lost = state["start"], state["lost"]
 
 
-def spread(rows: list[Row], advantage: NDArray[np.float64]) -> list[Row]:
+def assign_token_advantages(rows: list[Row], advantage: NDArray[np.float64]) -> list[Row]:
     """The rows with these advantages of their reply tokens, in order: [P]."""
     ends = np.cumsum([len(row.at) for row in rows])[:-1]
     parts = np.split(advantage, ends)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 import credit
-from trainer.learn.batch import credited
+from trainer.learn.batch import credit_rows
 from trainer.scale import parallel
 
 if TYPE_CHECKING:
@@ -93,10 +93,10 @@ class Method:
 
     def credit(self, experience: Experience) -> Credited:
         """Credit of the rollouts of a step; a model of the method is trained on them, too."""
-        advantage = parallel.first(
+        advantage = parallel.run_on_first(
             lambda: credit.estimate(self.estimator, experience.turns, experience.rng)
         )
-        return Credited(credited(experience.rows, advantage), advantage, {})
+        return Credited(credit_rows(experience.rows, advantage), advantage, {})
 
     def save(self, folder: Path) -> None:
         """Write the state of the method into a checkpoint."""
@@ -111,7 +111,7 @@ def pair_accuracy(returns: NDArray[np.float64], pairs: NDArray[np.intp]) -> floa
     return float(np.mean((lead > 0) + 0.5 * (lead == 0)))
 
 
-def of_turns(rows: Sequence[Row], count: int) -> NDArray[np.float64]:
+def average_by_turn(rows: Sequence[Row], count: int) -> NDArray[np.float64]:
     """Mean advantage of the reply tokens of each turn: -> [N], 0 for a turn without tokens."""
     turn = np.array([t for row in rows for t in row.turn], dtype=np.intp)
     values = np.array([a for row in rows for a in row.advantage or ()], dtype=np.float64)

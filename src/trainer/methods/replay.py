@@ -161,7 +161,9 @@ def round_path(folder: Path, number: int) -> Path:
     return folder / "rounds" / f"round_{number}"
 
 
-def read(folder: Path, steps: Sequence[int], ages: Sequence[int]) -> tuple[Replay, list[str]]:
+def read_shards(
+    folder: Path, steps: Sequence[int], ages: Sequence[int]
+) -> tuple[Replay, list[str]]:
     """Trajectories of these steps, and the names of shards that cannot be read.
 
     Unreadable shards are left out with a warning.
@@ -191,7 +193,7 @@ def train_round(folder: Path, number: int) -> dict[str, Any]:
     first, length = stage.start, stage.options["round"]
     steps = list(range(first + 1, first + (number + 1) * length + 1))
     ages = [number - (step - first - 1) // length for step in steps]
-    replay, skipped = read(folder, steps, ages)
+    replay, skipped = read_shards(folder, steps, ages)
     model = stage.model()
     before = manifest_of(folder, number - 1) if number else {"alpha": stage.alpha}
     if number:

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from credit.methods import stapo
-from trainer.learn.batch import collate, credited, passes, prompts, scored
+from trainer.learn.batch import collate, credit_rows, make_scored_row, passes, prompts
 from trainer.learn.update import token_logprobs, token_scores
 from trainer.methods.method import Credited, Method
 from trainer.model.logprobs import CHUNK
@@ -52,7 +52,10 @@ class WithSTAPO(Method):
         weights = np.stack(self.stapo.weights(experience.turns), axis=1)
         terms = _Terms(self, self._pairs(experience.episodes, chosen.tolist()), weights, figures)
         return Credited(
-            credited(experience.rows, advantage), advantage, figures, terms if len(chosen) else None
+            credit_rows(experience.rows, advantage),
+            advantage,
+            figures,
+            terms if len(chosen) else None,
         )
 
     def _pairs(self, episodes: Sequence[Episode], chosen: list[int]) -> dict[int, tuple[Row, Row]]:
@@ -65,7 +68,10 @@ class WithSTAPO(Method):
                     blind = prompt.get(self.stapo.masking)
                     if blind is None:
                         raise ValueError(f"turn {turn} has no blind prompt; set Rollouts.blind")
-                    found[turn] = (scored(prompt[""], step, turn), scored(blind, step, turn))
+                    found[turn] = (
+                        make_scored_row(prompt[""], step, turn),
+                        make_scored_row(blind, step, turn),
+                    )
                 turn += 1
         return found
 

@@ -18,7 +18,7 @@ import torch
 from pydantic.dataclasses import dataclass
 
 from credit.methods.turnrd import TurnRDDecomposer, TurnRDLoss
-from trainer.learn.batch import collate, credited, passes
+from trainer.learn.batch import collate, credit_rows, passes
 from trainer.methods import replay
 from trainer.methods.method import Credited, Method
 from trainer.options import STRICT, AboveZero, Positive, Share
@@ -110,16 +110,18 @@ class WithTurnRD(Method):
             options=asdict(self.options),
         )
         settings = json.dumps(asdict(self.stage), indent=1)
-        parallel.first(lambda: write_text(folder / "rounds" / "stage.json", settings))
+        parallel.run_on_first(lambda: write_text(folder / "rounds" / "stage.json", settings))
 
     def credit(self, experience: Experience) -> Credited:
         """HAS with the model of the round before; the rollouts are added to the replay."""
         states = hidden_states(self.policy, experience, self.tokens)
         goals = goal_embeddings(self.policy, experience) if self.options.goal else None
-        advantage, figures = parallel.first(lambda: self._credited(experience, states, goals))
-        return Credited(credited(experience.rows, advantage), advantage, figures)
+        advantage, figures = parallel.run_on_first(
+            lambda: self._compute_advantages(experience, states, goals)
+        )
+        return Credited(credit_rows(experience.rows, advantage), advantage, figures)
 
-    def _credited(
+    def _compute_advantages(
         self, experience: Experience, states: Tensor, goals: Tensor | None
     ) -> tuple[NDArray[np.float64], dict[str, float]]:
         """Advantages and values to log; one process has the replay and the model."""
@@ -128,10 +130,10 @@ class WithTurnRD(Method):
         if not number:
             has, figures = replace(self.has, alpha=1.0), {"alpha": 1.0}
         else:
-            has, figures = self._trained(number, states, goals)
+            has, figures = self._load_round(number, states, goals)
         return has(experience.turns, experience.rng), figures
 
-    def _trained(
+    def _load_round(
         self, number: int, states: Tensor, goals: Tensor | None
     ) -> tuple[HAS, dict[str, float]]:
         """HAS of this round and values to log; runs the stage before it if that is missing."""
@@ -178,7 +180,7 @@ def hidden_states(policy: Policy, experience: Experience, tokens: int) -> Tensor
         hidden = policy.states(batch.ids, batch.keep, **policy.prepare_inputs(batch))
         if counts:
             states[batch.turn[final].cpu()] = hidden[final].cpu()
-    return parallel.summed(states)
+    return parallel.sum_tensor(states)
 
 
 @torch.no_grad()

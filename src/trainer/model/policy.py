@@ -515,7 +515,7 @@ class Policy:
             with self.model.disable_adapter():
                 yield
             return
-        with sharding.exchanged(self._collect_trained(), self._reference):
+        with sharding.exchange_weights(self._collect_trained(), self._reference):
             yield
 
     def _collect_trained(self) -> dict[str, nn.Parameter]:
@@ -533,12 +533,12 @@ class Policy:
         folder or a hub name. Of sharded weights process 0 has the whole in CPU memory meanwhile.
         """
         whole = (
-            sharding.gathered(self.model.named_parameters())
+            sharding.gather_weights(self.model.named_parameters())
             if self.is_sharded and not self.has_adapter
             else {}
         )
-        reference = sharding.gathered((self._reference or {}).items())
-        parallel.first(lambda: self._write(folder, whole, reference))
+        reference = sharding.gather_weights((self._reference or {}).items())
+        parallel.run_on_first(lambda: self._write(folder, whole, reference))
 
     def _write(self, folder: Path, whole: dict[str, Tensor], reference: dict[str, Tensor]) -> None:
         """Write the files of `save`; `whole` has the gathered weights of a sharded model."""

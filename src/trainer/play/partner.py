@@ -74,7 +74,7 @@ class PolicyPartner:
 
     def _listen(self, said: dict[int, tuple[gym.Env[str, str], str]]) -> dict[int, None]:
         """Prepare the acts that answer replies, where it is the partner's turn next."""
-        heard = [(env, _heard(env, reply)) for env, reply in said.values()]
+        heard = [(env, _rehearse_reply(env, reply)) for env, reply in said.values()]
         due = [(_speaker(env), talk) for env, talk in heard if talk is not None]
         acts = self.acts([talk for _, talk in due], [speaker for speaker, _ in due])
         for (speaker, _), act in zip(due, acts, strict=True):
@@ -165,7 +165,7 @@ class _Listening:
         raise _PartnersTurn(talk)
 
 
-def _heard(env: gym.Env[str, str], reply: str) -> Talk | None:
+def _rehearse_reply(env: gym.Env[str, str], reply: str) -> Talk | None:
     """The talk that the partner has to answer after a reply; None if it is not its turn."""
     inner: Any = env.unwrapped
     shared = (inner.partner, inner.judge, inner.panel, inner.published, inner.talk.scene)

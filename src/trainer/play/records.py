@@ -137,7 +137,7 @@ _NULLABLE = {
 }
 
 
-def write(path: Path, episodes: Sequence[Episode]) -> None:
+def write_episodes(path: Path, episodes: Sequence[Episode]) -> None:
     """Write episodes to Parquet, one row for each turn, atomically.
 
     Columns are the fields of `Episode` and `Step`, plus `episode` (index) and `turn`.
@@ -155,7 +155,7 @@ def write(path: Path, episodes: Sequence[Episode]) -> None:
     part.replace(path)
 
 
-def read(path: Path) -> list[Episode]:
+def read_episodes(path: Path) -> list[Episode]:
     """Episodes of a file that `write` made, equal to what was written.
 
     Raises:

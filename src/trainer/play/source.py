@@ -67,12 +67,12 @@ class Source:
         """
         sampling = self.recipe.sampling
         if sampling.recorded:
-            chosen = self._recorded(step)
+            chosen = self._draw_recorded_groups(step)
             return list(chosen), len(chosen)
         ahead, self._ahead = self._ahead, None
-        played = self._played(step, sampler) if ahead is None else ahead.result()
+        played = self._play_tasks(step, sampler) if ahead is None else ahead.result()
         if sampling.ahead and step < self.recipe.sft.steps + self.recipe.run.steps:
-            self._ahead = call_in_thread(partial(self._played, step + 1, sampler))
+            self._ahead = call_in_thread(partial(self._play_tasks, step + 1, sampler))
         return played
 
     def settle(self) -> None:
@@ -80,7 +80,7 @@ class Source:
         if self._ahead is not None:
             wait([self._ahead])
 
-    def _played(self, step: int, sampler: Sampler) -> tuple[list[Episode | Failure], int]:
+    def _play_tasks(self, step: int, sampler: Sampler) -> tuple[list[Episode | Failure], int]:
         """Rollouts of newly drawn tasks, and how many were tried.
 
         `sampling.redraws` replaces groups of equal outcomes.
@@ -114,11 +114,11 @@ class Source:
         found = [one for group in kept for one in group] or last
         return [*found, *failed], tried
 
-    def _recorded(self, step: int) -> list[Episode]:
+    def _draw_recorded_groups(self, step: int) -> list[Episode]:
         """Groups of one of the recorded files, newly drawn every step."""
         files = recorded_files(self.recipe.sampling.recorded)
         rng = np.random.default_rng(derive(self.recipe.run.seed, step, "recorded"))
-        episodes = recorded.read(files[int(rng.integers(len(files)))])
+        episodes = recorded.read_episodes(files[int(rng.integers(len(files)))])
         groups = sorted({episode.group for episode in episodes})
         count = min(self.recipe.sampling.tasks, len(groups))
         chosen = {groups[i] for i in rng.permutation(len(groups))[:count]}

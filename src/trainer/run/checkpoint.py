@@ -58,9 +58,9 @@ class Checkpoints:
 
         part, final = self.folder / f".step_{step}.part", self.folder / f"step_{step}"
         try:
-            parallel.first(lambda: self._begin(part))
+            parallel.run_on_first(lambda: self._begin(part))
             write(part)
-            parallel.first(lambda: self._finish(part, final))
+            parallel.run_on_first(lambda: self._finish(part, final))
         except (
             OSError,
             RuntimeError,
@@ -70,7 +70,7 @@ class Checkpoints:
             if parallel.rank() == 0:
                 shutil.rmtree(part, ignore_errors=True)
             raise CheckpointError(self._unwritten(step, error)) from error
-        parallel.first(self._prune)
+        parallel.run_on_first(self._prune)
         return final
 
     def _begin(self, part: Path) -> None:

@@ -145,7 +145,7 @@ def read_episodes(
     """The first file that can be read, its episodes, the credit of each turn; what is damaged."""
     damaged: list[str] = []
     for path in paths:
-        found, wrong = readable([path], recorded.read)
+        found, wrong = readable([path], recorded.read_episodes)
         damaged += wrong
         if found and not found[0][1]:
             damaged.append(f"{path} has no episodes")

@@ -48,7 +48,7 @@ class Stop:
         """Number of a signal that some process of the run received, 0 if none did."""
         from trainer.scale import parallel
 
-        return int(parallel.most(self.asked))
+        return int(parallel.find_largest(self.asked))
 
     def receive(self, number: int, _frame: Any) -> None:
         """Note the first signal; at the second, stop at once.

@@ -4,8 +4,8 @@ One process needs none of this, and every function here then returns what it is 
 processes take the update of one: tasks and rows are divided among them, sums go over all of them.
 
 What every process computes alike needs no communication. Two rules keep the others from waiting
-for ever: all processes call these functions in the same order, and what is passed to `gathered` or
-`first` does not communicate itself.
+for ever: all processes call these functions in the same order, and what is passed to `gather` or
+`run_on_first` does not communicate itself.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class RankError(ChildProcessError):
     """Another process of the run failed; the message has its error."""
 
 
-def started() -> int:
+def read_world_size() -> int:
     """Number of processes that torchrun started, 1 without it.
 
     Raises:
@@ -65,7 +65,7 @@ def rank() -> int:
 
 
 @contextmanager
-def joined(device: str) -> Iterator[None]:
+def join_processes(device: str) -> Iterator[None]:
     """Context in which the processes of torchrun train together; without torchrun, no change.
 
     Args:
@@ -76,19 +76,19 @@ def joined(device: str) -> Iterator[None]:
             device is one GPU.
         RankError: Another process failed.
     """
-    if started() == 1:
+    if (count := read_world_size()) == 1:
         yield
         return
     if missing := [name for name in _NEEDED if not os.environ.get(name)]:
         raise ValueError(
-            f"$WORLD_SIZE is {started()}, but {', '.join(missing)} not set: start several "
+            f"$WORLD_SIZE is {count}, but {', '.join(missing)} not set: start several "
             "processes with torchrun, or unset WORLD_SIZE for one"
         )
     gpus = device.startswith("cuda") or (device == "auto" and torch.cuda.is_available())
     if gpus:
         if ":" in device:
             raise ValueError(
-                f"policy.device={device!r} is one GPU, but torchrun started {started()} processes; "
+                f"policy.device={device!r} is one GPU, but torchrun started {count} processes; "
                 'use "cuda", each takes its own'
             )
         local, here = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
@@ -98,7 +98,7 @@ def joined(device: str) -> Iterator[None]:
                 f"{here} GPUs; give --nproc-per-node {here}"
             )
         torch.cuda.set_device(local)
-    store, number, count = next(rendezvous("env://", timeout=PATIENCE))
+    store, number, _ = next(rendezvous("env://", timeout=PATIENCE))
     dist.init_process_group(
         "cpu:gloo,cuda:nccl" if gpus else "gloo",
         store=store,
@@ -127,11 +127,11 @@ def _raise_first(store: Any, error: BaseException) -> None:
     lost, text = cause is not None, str(cause)
     try:
         if not lost:
-            store.set(_FAILED, f"process {rank()} of {size()} failed: {_told(error)}")
+            store.set(_FAILED, f"process {rank()} of {size()} failed: {_describe_error(error)}")
             return
-        text = store.get(_FAILED).decode() if store.check([_FAILED]) else _lost(text)
+        text = store.get(_FAILED).decode() if store.check([_FAILED]) else _describe_loss(text)
     except (RuntimeError, ValueError):  # the store is gone with process 0
-        text = _lost(text) if lost else ""
+        text = _describe_loss(text) if lost else ""
     if lost:
         raise RankError(text) from error
 
@@ -142,14 +142,14 @@ def _is_loss(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and any(word in found for word in _GONE)
 
 
-def _lost(text: str) -> str:
+def _describe_loss(text: str) -> str:
     return (
         f"another process of the run ended without a word ({text.splitlines()[0][:200]}); look at "
         "its output, and continue with --resume"
     )
 
 
-def _told(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
@@ -166,7 +166,7 @@ def share(count: int) -> range:
     return range(rank() * count // size(), (rank() + 1) * count // size())
 
 
-def gathered(call: Callable[[], _Made]) -> list[_Made]:
+def gather(call: Callable[[], _Made]) -> list[_Made]:
     """Results of a call in each process, in the order of the processes.
 
     Raises:
@@ -176,7 +176,7 @@ def gathered(call: Callable[[], _Made]) -> list[_Made]:
         return [call()]
     mine = Completed.of(call)
     told: list[Any] = [None] * size()
-    dist.all_gather_object(told, (mine.value, mine.error and _told(mine.error)))
+    dist.all_gather_object(told, (mine.value, mine.error and _describe_error(mine.error)))
     mine.result()
     for number, (_, problem) in enumerate(told):
         if problem:
@@ -184,24 +184,24 @@ def gathered(call: Callable[[], _Made]) -> list[_Made]:
     return [one for one, _ in told]
 
 
-def first(call: Callable[[], _Made]) -> _Made:
+def run_on_first(call: Callable[[], _Made]) -> _Made:
     """Result of a call in process 0, in every process.
 
     Raises:
         RankError: The call failed there.
     """
-    made, *_ = gathered(lambda: [call()] if rank() == 0 else [])
+    made, *_ = gather(lambda: [call()] if rank() == 0 else [])
     return made[0]
 
 
-def first_only(call: Callable[[], _Made]) -> _Made | None:
+def run_on_first_only(call: Callable[[], _Made]) -> _Made | None:
     """Result of a call in process 0, None in the others.
 
     Raises:
         RankError: The call failed there.
     """
     made: list[_Made] = []
-    first(lambda: made.append(call()))
+    run_on_first(lambda: made.append(call()))
     return made[0] if made else None
 
 
@@ -211,7 +211,7 @@ def check_alike(what: str, value: str) -> None:
     Raises:
         ValueError: They do not.
     """
-    for number, other in enumerate(gathered(lambda: value)):
+    for number, other in enumerate(gather(lambda: value)):
         if other != value:
             raise ValueError(
                 f"process {number} of {size()} has another {what}: start all of them with the same "
@@ -226,9 +226,9 @@ def check_shared(folder: Path) -> None:
         ValueError: Some do not.
     """
     mark = folder / ".shared"
-    first(mark.touch)
-    seen = gathered(mark.is_file)
-    first(mark.unlink)
+    run_on_first(mark.touch)
+    seen = gather(mark.is_file)
+    run_on_first(mark.unlink)
     if not all(seen):
         raise ValueError(
             f"process {seen.index(False)} of {size()} does not see the run folder {folder} of "
@@ -236,21 +236,21 @@ def check_shared(folder: Path) -> None:
         )
 
 
-def totals(values: Mapping[str, float]) -> dict[str, float]:
+def sum_totals(values: Mapping[str, float]) -> dict[str, float]:
     """Sums of values over all processes; all have the same names."""
     if size() == 1:
         return dict(values)
-    summed = torch.tensor([values[name] for name in sorted(values)], dtype=torch.float64)
-    dist.all_reduce(summed)
-    return dict(zip(sorted(values), summed.tolist(), strict=True))
+    sums = torch.tensor([values[name] for name in sorted(values)], dtype=torch.float64)
+    dist.all_reduce(sums)
+    return dict(zip(sorted(values), sums.tolist(), strict=True))
 
 
-def most(value: float) -> float:
+def find_largest(value: float) -> float:
     """The largest of the values of all processes."""
-    return max(gathered(lambda: value))
+    return max(gather(lambda: value))
 
 
-def summed(tensor: Tensor) -> Tensor:
+def sum_tensor(tensor: Tensor) -> Tensor:
     """Sum of a CPU tensor over all processes, in place."""
     if size() > 1:
         dist.all_reduce(tensor)

@@ -57,7 +57,7 @@ class Part(NamedTuple):
     tasks: list[Task]
 
 
-def divided(tasks: Sequence[Task], most: int) -> list[Part]:
+def divide_tasks(tasks: Sequence[Task], most: int) -> list[Part]:
     """The tasks in at most so many parts of about equal length; no group is divided."""
     parts: dict[int, Part] = {}
     first = 0
@@ -93,7 +93,7 @@ class PooledRollouts(Rollouts):
         engine = cast("VLLMEngine", sampler.engine)
         self.pool.prepare(engine.options, sampler.policy.tokenizer, max(1, self.env.processes))
         order = Order(plain, sampler.decoding, engine.version, engine.sent, seed)
-        parts = divided(tasks, self.pool.actors)
+        parts = divide_tasks(tasks, self.pool.actors)
         return self.pool.play(order, [Part(first + part.first, part.tasks) for part in parts])
 
 

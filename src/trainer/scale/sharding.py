@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.tensor import DTensor
 
-from trainer.scale.parallel import first, mesh, rank, size
+from trainer.scale.parallel import mesh, rank, run_on_first, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -78,7 +78,7 @@ def full(tensor: Tensor) -> Tensor:
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
-def gathered(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
+def gather_weights(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
     """Whole tensors in CPU memory of process 0, gathered one by one; none in the others."""
     whole = ((name, full(tensor.detach())) for name, tensor in tensors)
     return {name: tensor.cpu() for name, tensor in whole if rank() == 0}
@@ -104,7 +104,7 @@ def assign(parameters: Mapping[str, nn.Parameter], weights: Mapping[str, Tensor]
 
 
 @contextmanager
-def exchanged(
+def exchange_weights(
     parameters: Mapping[str, nn.Parameter], weights: Mapping[str, Tensor]
 ) -> Iterator[None]:
     """Context in which parameters have other weights, divided as they are."""
@@ -181,7 +181,7 @@ def save(state: Mapping[str, Any], path: Path) -> None:
             write(parts, checkpoint_id=path.with_suffix(".parts"))
         except CheckpointException as error:  # the same in all processes
             raise OSError(str(error)) from error
-    first(lambda: torch.save(state, path))
+    run_on_first(lambda: torch.save(state, path))
 
 
 def load(path: Path) -> dict[str, Any]:

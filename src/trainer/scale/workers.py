@@ -3,7 +3,8 @@
 A worker holds several environments and executes one call at a time. It can import what this process
 can import. If it ends in the call of one environment, that environment has failed; the others are
 made again in a new process and play the turns of their episodes again, which by the contract of
-environments leads to the same state. Left out: a second try of the call that failed.
+environments leads to the same state. A worker ends when its owner closes the pipe or ends in any
+other way. Left out: a second try of the call that failed.
 """
 
 from __future__ import annotations
@@ -14,18 +15,21 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 import weakref
 from contextlib import suppress
 from functools import cached_property, partial
 from multiprocessing.connection import Connection, Pipe
-from threading import Lock
+from queue import SimpleQueue
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import gymnasium as gym
 
+from agent_envs.imports import describe_error
 from agent_envs.vector import call_concurrently
 from agent_envs.web import ServerError
-from trainer.scale import worker
+from trainer.play.environments import make_env, reply_form
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,12 +37,15 @@ if TYPE_CHECKING:
     from agent_envs.panels import Panel
     from trainer.play.environments import Env, PromptOptions
 
+    Held = list[gym.Env[str, str] | None]
+
 _Result = TypeVar("_Result")
 _BOOT = (
-    "import sys; sys.path[:] = {path!r}; from trainer.scale.worker import serve; serve({handle})"
+    "import sys; sys.path[:] = {path!r}; from trainer.scale.workers import serve; serve({handle})"
 )
 
-
+GRACE = 5.0
+"""Seconds in which a worker whose pipe is closed ends its call and closes its environments."""
 _AGAIN = 20
 """How often an environment is made again, for one call, after its process ended in others."""
 
@@ -60,7 +67,7 @@ def apply_to(
     importable, and arguments and result picklable. `task` is for messages.
     """
     if isinstance(env, Remote):
-        found: _Result = env.call(worker.apply, function, given, what=function.__name__, task=task)
+        found: _Result = env.call(_apply, function, given, what=function.__name__, task=task)
         return found
     return function(env, *given)
 
@@ -128,7 +135,7 @@ class Remote(gym.Env[str, str]):
     @cached_property
     def panel(self) -> Panel:
         """The tasks of the split."""
-        found: Panel = self.call(worker.panel, what="panel")
+        found: Panel = self.call(_read_panel, what="panel")
         return found
 
     def reset(
@@ -155,12 +162,12 @@ class Remote(gym.Env[str, str]):
     def close(self) -> None:
         """Close the environment, if its process is there."""
         with suppress(_LostError):
-            self._process.call(worker.close, self._number, what="close", seconds=worker.GRACE)
+            self._process.call(_close_environment, self._number, what="close", seconds=GRACE)
 
     def call(
         self, function: Callable[..., Any], *given: Any, what: str, task: str = "", steps: int = 0
     ) -> Any:
-        """Call a function of `worker`, for as long as `steps`, or those of an episode.
+        """Call a function in the process, for as long as `steps`, or those of an episode.
 
         If the process has ended in the call of another environment, a new one is brought to the
         state of this one first.
@@ -190,7 +197,7 @@ class Remote(gym.Env[str, str]):
             self._process = workers.process(self._place)
             with suppress(_LostError):
                 self._number, self.kind, self.reply_form = self._process.call(
-                    worker.make, workers.env, workers.prompt, workers.split, what="make"
+                    _make_environment, workers.env, workers.prompt, workers.split, what="make"
                 )
                 return
         raise WorkerError(f"{workers.env.id}: no worker process lasts long enough to make it")
@@ -201,7 +208,7 @@ class Remote(gym.Env[str, str]):
         now = self._state
         for method, given in self._turns:
             result, *_ = self._process.call(
-                worker.turn, self._number, self._workers.blind, method, given,
+                _take_turn, self._number, self._workers.blind, method, given,
                 what=f"{method} again", task=self._task, steps=1,
             )  # fmt: skip
             now = result[-1]["anchor"]
@@ -214,7 +221,7 @@ class Remote(gym.Env[str, str]):
 
     def _turn(self, method: str, **given: Any) -> Any:
         result, self.images, self._blinded = self.call(
-            worker.turn, self._workers.blind, method, given, what=method, steps=1
+            _take_turn, self._workers.blind, method, given, what=method, steps=1
         )
         self._turns.append((method, given))
         self._state = result[-1]["anchor"]
@@ -264,7 +271,7 @@ class _Process:
         sent = pickle.dumps((function, given))
         name = f"{self.env.id}, task {task!r}: {what}" if task else f"{self.env.id}: {what}"
         with self._lock:
-            answer = self._exchanged(sent, name, seconds + steps * self.env.step_seconds)
+            answer = self._exchange(sent, name, seconds + steps * self.env.step_seconds)
         good, found = pickle.loads(answer)  # noqa: S301 - from our own process
         if good:
             return found
@@ -281,7 +288,7 @@ class _Process:
             _kill(self._process)
         self._finalizer()
 
-    def _exchanged(self, sent: bytes, name: str, limit: float) -> bytes:
+    def _exchange(self, sent: bytes, name: str, limit: float) -> bytes:
         """The answer to a message."""
         if self.ended:
             raise _LostError
@@ -307,7 +314,7 @@ class _Process:
     def _ending(self) -> str:
         """How the process, which has closed the pipe, ended."""
         try:
-            code = self._process.wait(worker.GRACE)
+            code = self._process.wait(GRACE)
         except subprocess.TimeoutExpired:
             return "closed its pipe"
         _kill(self._process)  # what it started
@@ -324,7 +331,89 @@ def _end(pipe: Connection, process: subprocess.Popen[bytes]) -> None:
     """Let a process close its environments and exit; kill it if it does not."""
     pipe.close()
     try:
-        process.wait(worker.GRACE)
+        process.wait(GRACE)
     except subprocess.TimeoutExpired:
         _kill(process)
         process.wait()
+
+
+def serve(handle: int) -> None:
+    """Execute the calls that come through a pipe, until it is closed."""
+    pipe = Connection(handle)
+    # Slurm signals all processes of a job; the owner still needs this one to end its step. What it
+    # starts gets the default again, since a handler is not inherited.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
+    calls: SimpleQueue[bytes | None] = SimpleQueue()
+    Thread(target=_receive, args=(pipe, calls), daemon=True).start()
+    held: Held = []
+    while (call := calls.get()) is not None:
+        answer = _answer(held, call)
+        with suppress(OSError):  # the owner has ended
+            pipe.send_bytes(answer)
+    for env in held:
+        if env is not None:
+            with suppress(Exception):
+                env.close()
+
+
+def _receive(pipe: Connection, calls: SimpleQueue[bytes | None]) -> None:
+    """Pass the calls on; after the last, kill this process if it hangs, with what it started."""
+    with suppress(EOFError, OSError):
+        while True:
+            calls.put(pipe.recv_bytes())
+    calls.put(None)
+    time.sleep(GRACE)
+    os.killpg(0, signal.SIGKILL)
+
+
+def _answer(held: Held, call: bytes) -> bytes:
+    """The pickled result of a call, or its error."""
+    try:
+        function, given = pickle.loads(call)  # noqa: S301 - from our owner
+        return pickle.dumps((True, function(held, *given)))
+    except Exception as error:  # noqa: BLE001 - raised by the owner
+        try:
+            error.add_note(f"In the worker process:\n{traceback.format_exc()}")
+            answer = pickle.dumps((False, error))
+            pickle.loads(answer)  # noqa: S301 - our own
+        except Exception:  # noqa: BLE001 - an error that cannot be made again from its pickle
+            answer = pickle.dumps((False, RuntimeError(describe_error(error))))
+        return answer
+
+
+def _make_environment(
+    held: Held, env: Env, prompt: PromptOptions, split: str
+) -> tuple[int, str, str]:
+    """Make an environment: -> its number, the name of its class, its format of replies."""
+    held.append(made := make_env(env, prompt, split=split))
+    return len(held) - 1, type(made.unwrapped).__name__, reply_form(made)
+
+
+def _take_turn(
+    held: Held, number: int, blind: tuple[str, ...], method: str, given: dict[str, Any]
+) -> tuple[Any, list[Any] | None, dict[str, str]]:
+    """Call `reset` or `step`: -> its result, the images and the blind prompts of the turn."""
+    env: Any = held[number]
+    result = getattr(env, method)(**given)
+    blinded = {what: env.blind(what) for what in blind} if hasattr(env, "blind") else {}
+    return result, getattr(env, "images", None), blinded
+
+
+def _apply(held: Held, number: int, function: Callable[..., Any], given: tuple[Any, ...]) -> Any:
+    """Call a function with an environment."""
+    env: Any = held[number]
+    return function(env, *given)
+
+
+def _close_environment(held: Held, number: int) -> None:
+    """Close an environment that is not used any more."""
+    env, held[number] = held[number], None
+    if env is not None:
+        env.close()
+
+
+def _read_panel(held: Held, number: int) -> Any:
+    """The panel of an environment."""
+    env: Any = held[number]
+    return env.unwrapped.panel

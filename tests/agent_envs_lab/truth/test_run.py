@@ -17,10 +17,10 @@ import torch
 
 from agent_envs_lab.truth import Truth, players
 from agent_envs_lab.truth import run as measuring
+from agent_envs_lab.truth.figures import publish
 from agent_envs_lab.truth.gradients import SIZE
 from agent_envs_lab.truth.player import Player, parts
 from agent_envs_lab.truth.players import KilledError, Players
-from agent_envs_lab.truth.results import publish
 from agent_envs_lab.truth.run import Plan, TruthError, measure, source_of
 from agent_envs_lab.truth.states import states
 from agent_envs_lab.truth.tree import NotReproducible, Tree
@@ -57,7 +57,7 @@ def test_a_truth_adds_up_and_agrees_with_fresh_rollouts(small, tmp_path, way):
     saved = Truth.load(tmp_path / "truth.parquet")
     np.testing.assert_array_equal(saved.advantage, truth.advantage)
     assert dict(saved.about) == json.loads((tmp_path / "truth.json").read_text())
-    assert recorded.read(tmp_path / "episodes.parquet") == result.episodes
+    assert recorded.read_episodes(tmp_path / "episodes.parquet") == result.episodes
 
 
 @pytest.mark.long
@@ -267,7 +267,7 @@ def test_a_damaged_line_is_named(small, tmp_path):
 def test_damaged_files_of_a_measurement_are_named(small, tmp_path):
     plan = Plan(groups=2, reliability=0.1, most=4, fresh=0, gradients=True)
     measure(small(), tmp_path, plan, jobs=1)
-    episodes = recorded.read(tmp_path / "episodes.parquet")
+    episodes = recorded.read_episodes(tmp_path / "episodes.parquet")
     for name, content in (
         ("plan.json", b"["),
         ("plan.json", b"[]"),
@@ -284,7 +284,7 @@ def test_damaged_files_of_a_measurement_are_named(small, tmp_path):
     np.save(tmp_path / "gradients.npy", np.zeros((1, 3)))
     with pytest.raises(TruthError, match=r"gradients\.npy does not fit"):
         measure(small(), tmp_path, plan, jobs=1)
-    recorded.write(tmp_path / "episodes.parquet", episodes[1:])
+    recorded.write_episodes(tmp_path / "episodes.parquet", episodes[1:])
     with pytest.raises(TruthError, match=r"episodes\.parquet has the rollouts of another"):
         measure(small(), tmp_path, plan, jobs=1)
 
