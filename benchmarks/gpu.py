@@ -101,10 +101,12 @@ def main() -> None:
             "eval.tasks=1", "eval.every=0", f"run.threads={int(given.size == 'tiny')}",
         ]  # fmt: skip
         train(recipe.load("alfworld grpo", options), folder / "run")
-        lines = [x for x in metrics.read(folder / "run/metrics.jsonl") if x["stage"] == "rl"][1:]
+        lines = [x for x in metrics.read_log(folder / "run/metrics.jsonl") if x["stage"] == "rl"][
+            1:
+        ]
         more = [*options, f"run.steps={given.steps + 1}"]
         train(recipe.load("alfworld grpo", more), folder / "run", resume=True)
-        resumed = metrics.read(folder / "run/metrics.jsonl")[-1]
+        resumed = metrics.read_log(folder / "run/metrics.jsonl")[-1]
     tokens, seconds = (sum(line[key] for line in lines) for key in ("tokens", "seconds"))
     sampling = sum(line["tokens"] / line["tokens_per_second"] for line in lines)
     turns = sum(line["turns"] * line["episodes"] for line in lines)

@@ -141,7 +141,7 @@ def lines_of(folder):
     """The lines of a log."""
     from trainer.run import metrics
 
-    return metrics.read(folder / "metrics.jsonl")
+    return metrics.read_log(folder / "metrics.jsonl")
 
 
 def figures(folder):

@@ -61,7 +61,9 @@ def ours(method: str, steps: int, tasks: int, turns: int, *, dead: bool) -> dict
     ]  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         train(recipe.load(STUDY[method], options), Path(folder))
-        lines = [x for x in metrics.read(Path(folder) / "metrics.jsonl") if x["stage"] == "rl"][1:]
+        lines = [x for x in metrics.read_log(Path(folder) / "metrics.jsonl") if x["stage"] == "rl"][
+            1:
+        ]
     tokens, seconds = (sum(line[key] for line in lines) for key in ("tokens", "seconds"))
     sampling = sum(line["tokens"] / line["tokens_per_second"] for line in lines)
     return {

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from credit.rows import rows_of
 from trainer.errors import RecipeError
-from trainer.options import explained
+from trainer.options import explain_error
 from trainer.play.environments import Env, PromptOptions, check_success, make_env
 from trainer.play.episode import TextEpisode, draw_numbers
 
@@ -63,7 +63,7 @@ class Episodes:
             self.env = Env(id=env, **ours, options=options)
             self.prompt = PromptOptions(context=context, template=template, history=history)
         except ValidationError as error:
-            raise RecipeError(f"the options of {env!r:.200}: {explained(error)}") from error
+            raise RecipeError(f"the options of {env!r:.200}: {explain_error(error)}") from error
         self.idle_envs = deque([self._make()])
 
     def __getstate__(self) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from agent_envs.panels import nearest
 from agent_envs_adapters import check_version
 from agent_envs_adapters.episodes import Episodes
 from agent_envs_adapters.gate import LIMITS, Gate, Limits
-from trainer.options import explained
+from trainer.options import explain_error
 
 check_version("openenv", "0.10")
 
@@ -455,7 +455,7 @@ def make_app(
 
 def _format_error(error: Exception) -> str:
     """The text of an error in one line that UTF-8 can hold."""
-    said = explained(error) if isinstance(error, ValidationError) else str(error)
+    said = explain_error(error) if isinstance(error, ValidationError) else str(error)
     return encodable(" ".join(said.split()))
 
 

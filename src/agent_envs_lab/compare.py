@@ -93,7 +93,7 @@ def side(folder: Path, step: int | None = None) -> Side:
 
 def _provenance(folder: Path) -> Provenance | None:
     """The provenance of a run, None with a warning if it is damaged."""
-    found, damaged = records.readable([folder], provenance.read)
+    found, damaged = records.readable([folder], provenance.read_provenance)
     for one in damaged:
         warnings.warn(one, stacklevel=2)
     return found[0][1] if found else None

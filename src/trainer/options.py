@@ -23,7 +23,7 @@ AboveZero = Annotated[float, Field(gt=0)]
 NotAboveZero = Annotated[float, Field(le=0)]
 
 
-def explained(error: ValidationError) -> str:
+def explain_error(error: ValidationError) -> str:
     """What is wrong with each option, in one line."""
     problems = []
     for problem in error.errors():

@@ -31,7 +31,7 @@ from trainer.methods.critic import CriticOptions
 from trainer.methods.implicit import ImplicitOptions
 from trainer.methods.turnrd import TurnRDOptions
 from trainer.model.policy import Model
-from trainer.options import STRICT, Count, Positive, Threads, explained
+from trainer.options import STRICT, Count, Positive, Threads, explain_error
 from trainer.play.environments import Env, PromptOptions
 from trainer.play.partner import PartnerOptions
 from trainer.run.checkpoint import write_text
@@ -143,7 +143,7 @@ def parse(tree: Mapping[str, Any]) -> Recipe:
     try:
         made = _ADAPTER.validate_json(json.dumps(tree, default=str))  # strict mode refuses dicts
     except ValidationError as error:
-        raise RecipeError(explained(error)) from error
+        raise RecipeError(explain_error(error)) from error
     if not made.name or made.name in {".", ".."} or {"/", "\\"} & set(made.name):
         raise RecipeError(
             f"name = {made.name!r}: a recipe's name is one plain name, that of its folder in runs; "
@@ -202,7 +202,7 @@ def _override(tree: dict[str, Any], path: recipes.Key, value: Any) -> None:
         tree = tree.setdefault(section, {})
         if not isinstance(tree, dict):
             raise RecipeError(
-                f"{recipes.dotted(path)!r} cannot be set: {section!r} is an option, not a section"
+                f"{recipes.join_key(path)!r} cannot be set: {section!r} is an option, not a section"
             )
     tree[last] = value
 
@@ -213,7 +213,7 @@ def key_of(override: str) -> str:
     Raises:
         RecipeError: It is not `key=value`, or no option or several have this name.
     """
-    return recipes.dotted(_assignment(override)[0])
+    return recipes.join_key(_assignment(override)[0])
 
 
 def _assignment(text: str) -> tuple[recipes.Key, Any]:

@@ -51,10 +51,9 @@ from trainer.run import evaluate, provenance, report
 from trainer.run import run_folder as records
 from trainer.run.checkpoint import Checkpoints
 from trainer.run.checks import check_columns, check_folder, check_source
-from trainer.run.lock import locked
-from trainer.run.metrics import Metrics, Silent, StallWatch, concentration, describe
+from trainer.run.lock import lock_folder
+from trainer.run.metrics import Metrics, Silent, StallWatch, Tracker, concentration, describe
 from trainer.run.stopping import Stop, Stopped, note_signals
-from trainer.run.trackers import Tracker
 from trainer.scale import parallel, sharding
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ def train(
 ) -> None:
     """Train by a recipe in a run folder, from its last checkpoint if it has one; write the report.
 
-    `track` names libraries that get a copy of the log, see `trainer.run.trackers`.
+    `track` names libraries that get a copy of the log, see `trainer.run.metrics.TRACKERS`.
 
     Raises:
         RunError: The folder or the recipe cannot be used.
@@ -101,7 +100,7 @@ def train(
         held.enter_context(parallel.join_processes(recipe.policy.device))
         stop = held.enter_context(note_signals())
         parallel.check_alike("recipe", repr(recipe))
-        lock = parallel.run_on_first_only(lambda: held.enter_context(locked(folder)))
+        lock = parallel.run_on_first_only(lambda: held.enter_context(lock_folder(folder)))
         parallel.run_on_first(lambda: check_folder(recipe, folder, resume=resume))
         torch.set_num_threads(recipe.run.threads or cores())
         run = _Run(recipe, folder, stop)  # refuses a bad recipe before anything is written

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from trainer.run.trackers import Tracker
+from trainer.run.metrics import Tracker
 
 pytestmark = [
     pytest.mark.trackers,

@@ -9,7 +9,7 @@ def test_every_part_with_sources_is_on_the_page():
     for axis in recipes.AXES:
         for name in recipes.names(axis):
             found = recipes.part(axis, name).settings
-            sourced = {recipes.dotted(key): one for key, one in found.items() if one.source}
+            sourced = {recipes.join_key(key): one for key, one in found.items() if one.source}
             for key, one in sourced.items():
                 assert f"| `{key}` | {one.value} | " in page, (name, key)
     assert "| `env.max_turns` | 50 | STAPO App. E |" in page

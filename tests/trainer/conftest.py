@@ -242,7 +242,7 @@ def quiet():
 
 def figures(folder):
     """The log without its clocks."""
-    lines = metrics.read(folder / "metrics.jsonl")
+    lines = metrics.read_log(folder / "metrics.jsonl")
     return [{k: v for k, v in x.items() if not k.endswith(metrics.CLOCKS)} for x in lines]
 
 

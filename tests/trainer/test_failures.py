@@ -462,7 +462,7 @@ def test_demonstrations_that_fail_are_left_out(fails, tiny_folder, tmp_path):
 def test_without_failures_nothing_is_written(corridor, tiny_folder, tmp_path):
     train(short(tiny_folder, "run.steps=1", "sft.steps=1"), tmp_path, console=quiet())
     assert not (tmp_path / "failures").exists()
-    assert [line["failed"] for line in metrics.read(tmp_path / "metrics.jsonl")] == [0.0, 0.0]
+    assert [line["failed"] for line in metrics.read_log(tmp_path / "metrics.jsonl")] == [0.0, 0.0]
     assert "failed" not in (tmp_path / "eval" / "step_1.json").read_text()
 
 

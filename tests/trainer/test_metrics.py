@@ -27,7 +27,7 @@ def logged(folder, values, *, console=None):
 
 def test_one_line_a_step_and_the_same_numbers_for_tensorboard(tmp_path):
     logged(tmp_path, [(1, 0.25), (2, 0.5)])
-    lines = metrics.read(tmp_path / "metrics.jsonl")
+    lines = metrics.read_log(tmp_path / "metrics.jsonl")
     assert [(line["step"], line["stage"], line["success"]) for line in lines] == [
         (1, "rl", 0.25),
         (2, "rl", 0.5),
@@ -40,7 +40,7 @@ def test_a_line_cut_short_by_a_kill_is_repaired(tmp_path):
     logged(tmp_path, [(1, 0.25), (2, 0.5)])
     path = tmp_path / "metrics.jsonl"
     path.write_text(path.read_text() + '{"step": 3, "sta')
-    assert [line["step"] for line in metrics.read(path)] == [1, 2]
+    assert [line["step"] for line in metrics.read_log(path)] == [1, 2]
     logged(tmp_path, [(3, 0.75)])
     assert [json.loads(line)["step"] for line in path.read_text().splitlines()] == [1, 2, 3]
 
@@ -56,17 +56,17 @@ def test_a_step_that_comes_out_differently_is_told(tmp_path):
     logged(tmp_path, [(1, 0.25)])
     with pytest.warns(UserWarning, match="step 1, repeated after a resume, differs"):
         logged(tmp_path, [(1, 0.26)])
-    assert [line["success"] for line in metrics.read(tmp_path / "metrics.jsonl")] == [0.25]
+    assert [line["success"] for line in metrics.read_log(tmp_path / "metrics.jsonl")] == [0.25]
 
 
 def test_a_broken_line_before_the_last_is_named(tmp_path):
     (tmp_path / "metrics.jsonl").write_text('{"step": 1}\nhalf\n{"step": 2}\n')
     with pytest.raises(MetricsError, match=r"metrics\.jsonl line 2 is not JSON"):
-        metrics.read(tmp_path / "metrics.jsonl")
+        metrics.read_log(tmp_path / "metrics.jsonl")
 
 
 def test_no_log_is_empty(tmp_path):
-    assert metrics.read(tmp_path / "metrics.jsonl") == []
+    assert metrics.read_log(tmp_path / "metrics.jsonl") == []
 
 
 def test_a_number_that_is_none_is_written_as_null(tmp_path):
@@ -173,7 +173,7 @@ def test_a_line_that_is_none_of_ours_is_named(line, tmp_path):
     with pytest.raises(
         metrics.MetricsError, match=r"metrics\.jsonl line 2 is not (a line of a log|JSON) "
     ):
-        metrics.read(path)
+        metrics.read_log(path)
 
 
 @pytest.mark.parametrize("terminal", [True, False])

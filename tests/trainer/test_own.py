@@ -86,7 +86,7 @@ def test_the_pages_example_is_trained_evaluated_and_reported(call, folder, tiny_
     )
     assert code == 0, told
     run = folder / "runs" / "pocket-mine"
-    lines = [line for line in metrics.read(run / "metrics.jsonl") if line["stage"] == "rl"]
+    lines = [line for line in metrics.read_log(run / "metrics.jsonl") if line["stage"] == "rl"]
     assert len(lines) == 2
     assert {"mine:opens_a_drawer", "valid"} <= lines[0].keys(), lines[0]
     played = [

@@ -219,7 +219,7 @@ def test_two_pocket_policies_talk_and_one_of_them_learns(tmp_path):
     partner = load_partner(loaded.partner, loaded.policy)
     before = [w.clone() for w in partner.engine.policy.model.parameters()]
     train(loaded, tmp_path, console=Console(file=io.StringIO()))
-    line = metrics.read(tmp_path / "metrics.jsonl")[-1]
+    line = metrics.read_log(tmp_path / "metrics.jsonl")[-1]
     assert line["episodes"] == 8
     assert line["valid"] > 0
     assert 0 <= line["partner_return"] <= 1

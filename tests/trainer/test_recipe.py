@@ -14,11 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.experts import experts_of
-from agent_envs.imports import has_option
+from agent_envs.imports import find_creator, has_option
 from trainer import recipe, recipes
 from trainer.build import make_method
 from trainer.errors import RecipeError
-from trainer.play import environments
 from trainer.play.environments import make_env
 
 
@@ -52,7 +51,7 @@ def test_every_option_of_an_environment_is_one_it_has():
     for words in PAIRS:
         for model in ("", "pocket"):
             env = recipe.load(f"{words} {model}").env
-            creator = environments._creator(env.id)
+            creator = find_creator(env.id, option="env.id")
             assert all(has_option(creator, option) for option in env.options), words
 
 
@@ -354,7 +353,7 @@ def test_an_option_of_a_wrapper_is_set_by_the_key_that_is_shown(tmp_path, key):
     text = tomlkit.dumps({"env": {"wrappers": {key: {"weights": {"mine.own:f": 0.1, "g": 2}}}}})
     path = written(tmp_path, PARTS + text)
     (shown,) = (
-        recipes.dotted(one) for one in recipes.compose([path]).settings if one[-1] == "mine.own:f"
+        recipes.join_key(one) for one in recipes.compose([path]).settings if one[-1] == "mine.own:f"
     )
     loaded = recipe.load(path, [f"{shown}=0.3"])
     assert loaded.env.wrappers == {key: {"weights": {"mine.own:f": 0.3, "g": 2}}}

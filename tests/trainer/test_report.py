@@ -96,7 +96,7 @@ def test_a_run_that_has_just_begun_has_a_page(tmp_path):
 
 def test_a_run_that_was_cut_short_has_a_page(tmp_path):
     folder = run_folder(tmp_path)
-    log = metrics.read(folder / "metrics.jsonl")[:6]  # one step after the warm start
+    log = metrics.read_log(folder / "metrics.jsonl")[:6]  # one step after the warm start
     timed = [line | {"time": 10.0 * line["step"], "kl": 0.25} for line in log]
     lines = "".join(json.dumps(line) + "\n" for line in timed)
     (folder / "metrics.jsonl").write_text(lines + '{"step": 7, "sta')
@@ -282,7 +282,7 @@ READERS = {
     "eval": records.evaluations_of,
     "failures": lambda folder: records.read_failures(folder / "failures"),
     "truth": lambda folder: records.read_truth(folder / "truth"),
-    "provenance.json": lambda folder: records.readable([folder], provenance.read),
+    "provenance.json": lambda folder: records.readable([folder], provenance.read_provenance),
     "warnings.jsonl": lambda folder: records.read_warnings(folder / "warnings.jsonl"),
     "episodes": lambda folder: episodes_of(folder / "episodes"),
 }
@@ -290,7 +290,7 @@ READERS = {
 
 
 def episodes_of(folder):
-    paths, hidden = records.numbered(folder, ".parquet")
+    paths, hidden = records.list_steps(folder, ".parquet")
     *_, damaged = records.read_episodes(paths[::-1])
     return [hidden + damaged]
 

@@ -57,7 +57,7 @@ def trained(alfworld_data, tmp_path_factory):
 
 
 def lines(folder, stage):
-    return [line for line in metrics.read(folder / "metrics.jsonl") if line["stage"] == stage]
+    return [line for line in metrics.read_log(folder / "metrics.jsonl") if line["stage"] == stage]
 
 
 def adapter(folder, step):

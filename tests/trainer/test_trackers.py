@@ -9,8 +9,7 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from trainer.run.metrics import Metrics
-from trainer.run.trackers import NAMES, Tracker, TrackerError
+from trainer.run.metrics import TRACKERS, Metrics, Tracker, TrackerError
 
 
 class Library:
@@ -28,7 +27,7 @@ class Library:
         return SimpleNamespace(log=log, finish=lambda: self.calls.append(("finish",)))
 
 
-@pytest.fixture(params=NAMES)
+@pytest.fixture(params=TRACKERS)
 def library(request, monkeypatch):
     made = Library()
     monkeypatch.setitem(sys.modules, request.param, made)

@@ -484,7 +484,7 @@ def test_warnings_of_a_collapse(tiny_folder, corridor, tmp_path):
     options += ["sampling.max_reply_tokens=8", "sampling.tasks=2", "sampling.rollouts=2"]
     train(short(tiny_folder, *options, "eval.every=0"), tmp_path, console=console)
     assert "all rollouts had the same replies" in console.file.getvalue()
-    assert metrics.read(tmp_path / "metrics.jsonl")[0]["stage"] == "start"
+    assert metrics.read_log(tmp_path / "metrics.jsonl")[0]["stage"] == "start"
     shown = console.file.getvalue()
     assert "start" not in shown  # its only number is in the line of the evaluation
     assert shown.index("step 0  ") < shown.index("rl 1/5")

@@ -5,8 +5,8 @@ from rich.table import Table
 from rich.text import Text
 
 from agent_envs.cli.console import make_console
-from trainer.cli.chosen import RecipeWords, chosen
 from trainer.cli.extras import require_extra
+from trainer.cli.train import RecipeWords, choose_recipe
 
 _COLOURS = {"ok": "green", "warning": "yellow", "error": "red"}
 
@@ -14,7 +14,7 @@ _COLOURS = {"ok": "green", "warning": "yellow", "error": "red"}
 def doctor(recipe: RecipeWords) -> None:
     """Check a recipe before it costs hours: data, model, memory, engine, signal, time."""
     require_extra("train", "doctor")
-    given = chosen(recipe)
+    given = choose_recipe(recipe)
     from agent_envs_lab.doctor import examine
 
     printed, failed = make_console(), False

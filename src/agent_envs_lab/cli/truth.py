@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from agent_envs.cli.console import make_console
-from trainer.cli.chosen import RecipeWords, chosen, is_run
 from trainer.cli.extras import require_extra
+from trainer.cli.train import RecipeWords, choose_recipe, is_run
 
 Measured = Annotated[
     Path | None,
@@ -69,7 +69,7 @@ def truth(
     from trainer.run.checkpoint import check_out
 
     plan = Plan(groups, reliability, most, fresh, plain, gradients)
-    given = chosen(recipe)
+    given = choose_recipe(recipe)
     made, weights = given.load(), policy or given.run
     source = None if weights is None else source_of(weights)
     run = _run(policy, given.run)

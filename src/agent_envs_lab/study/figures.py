@@ -13,19 +13,19 @@ import numpy as np
 
 from agent_envs_lab.study.results import BASELINE, SMOOTH
 from agent_envs_lab.study.runs import StudyError, check_curve, read_log
-from trainer.run.curves import PARTS
-from trainer.run.drawing import (
+from trainer.run.curves import (
     DOWN,
     HELD,
     INK,
     MAIN,
     OTHER,
     PAPER,
+    PARTS,
     SOFT,
     STYLE,
     UP,
-    plain,
-    standalone,
+    render_standalone,
+    strip_axes,
 )
 
 if TYPE_CHECKING:
@@ -73,13 +73,13 @@ def figure(results: Sequence[Result], out: Path, seeds: int, curve: str) -> str:
             }
             _multiples(part, found, key)
         label = ", ".join(f"{r.method} {r.success:.1%}" for r in reversed(ranked))
-        return standalone(page, f"Held-out success by method: {label}")
+        return render_standalone(page, f"Held-out success by method: {label}")
 
 
 def _dots(part: SubFigure, ranked: Sequence[Result]) -> None:
     """Methods by held-out success with 95% intervals, the best on top."""
     axes = part.subplots()
-    plain(axes, "x")
+    strip_axes(axes, "x")
     for row, result in enumerate(ranked):
         colour = _colour(result)
         axes.plot([result.low, result.high], [row, row], color=colour, linewidth=1.6)
@@ -121,7 +121,7 @@ def _multiples(part: SubFigure, found: Curves, key: str) -> None:
     grid = part.subplots(rows, _COLUMNS, sharex=True, sharey=True, squeeze=False)
     cells: list[Axes] = grid.ravel().tolist()
     for axes, (method, (played, seeds)) in zip(cells, found.items(), strict=False):
-        plain(axes)
+        strip_axes(axes)
         if BASELINE in found and method != BASELINE:
             behind, base = found[BASELINE]
             axes.plot(behind, base.mean(0), color=OTHER, linewidth=1, linestyle=(0, (4, 3)))

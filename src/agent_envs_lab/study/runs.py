@@ -102,7 +102,7 @@ def read_log(out: Path, method: str, seed: int) -> list[dict[str, Any]]:
     Raises:
         MetricsError: A line is damaged, or a step has none of the values that are compared.
     """
-    return metrics.read(run_folder(out, method, seed) / "metrics.jsonl", _check_line)
+    return metrics.read_log(run_folder(out, method, seed) / "metrics.jsonl", _check_line)
 
 
 def _check_line(line: dict[str, Any]) -> None:

@@ -227,7 +227,7 @@ class _Measurement:
             :: self.size
         ]  # one of each group
         self.kept: dict[tuple[str, int], Any] = {}
-        records = metrics.read(out / "draws.jsonl", _check_draws)  # without a line that was cut
+        records = metrics.read_log(out / "draws.jsonl", _check_draws)  # without a line that was cut
         write_text(out / "draws.jsonl", "".join(f"{json.dumps(one)}\n" for one in records))
         for record in records:
             self.kept[record["of"], record["group"]] = record

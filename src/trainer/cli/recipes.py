@@ -36,7 +36,7 @@ def recipes(
             table.add_column(column, no_wrap=True)
         table.add_column("source")
         for key, setting in sorted(composed.settings.items()):
-            table.add_row(shipped.dotted(key), str(setting.value), setting.file, setting.source)
+            table.add_row(shipped.join_key(key), str(setting.value), setting.file, setting.source)
         page.print(table)
         return
     for axis in (*shipped.AXES, shipped.STUDY):

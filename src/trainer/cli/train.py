@@ -4,18 +4,26 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 from rich.console import Console
 
 from agent_envs.cli.console import make_console
-from trainer.cli.chosen import RecipeWords, chosen, is_run
 from trainer.cli.extras import require_extra
 
 if TYPE_CHECKING:
     from trainer.recipe import Recipe
+    from trainer.recipes import Composition
 
+RecipeWords = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="ENVIRONMENT METHOD [MODEL] [KEY=VALUE]...",
+        help="Names listed by `agent-envs recipes`, a TOML file or a run folder; then options to "
+        "change, e.g. run.seed=1 policy.model=Qwen/Qwen2.5-1.5B-Instruct.",
+    ),
+]
 Options = Annotated[
     list[str] | None,
     typer.Argument(
@@ -46,6 +54,57 @@ UNREAD = ("env.split", "env.games", "engine.correction", "eval.every")
 """Options of these sections that it does not read."""
 
 
+class RecipeChoice(NamedTuple):
+    """The folder of a run or a composed recipe, and options to change.
+
+    Attributes:
+        run: The run folder among the words; None for a recipe of parts.
+        parts: What `trainer.recipe.load` reads.
+        options: The words `key=value`.
+    """
+
+    run: Path | None
+    parts: "Path | Composition"
+    options: list[str]
+
+    def load(self) -> "Recipe":
+        """The recipe with its options; imports torch.
+
+        Raises:
+            RecipeError: An option is unknown, or a value is invalid.
+        """
+        from trainer import recipe as recipes
+
+        return recipes.load(self.parts, self.options)
+
+
+def is_run(folder: str | Path) -> bool:
+    """Whether a folder holds a run."""
+    return os.path.isfile(Path(folder) / "config.toml")
+
+
+def choose_recipe(words: Sequence[str]) -> RecipeChoice:
+    """The recipe or run that words name; torch is not imported, so a mistake is refused at once.
+
+    Raises:
+        RecipeError: A word is unknown, the words are no whole recipe, or there are others beside a
+            run folder.
+    """
+    from trainer.errors import RecipeError
+    from trainer.recipes import compose
+
+    options = [word for word in words if "=" in word and not os.path.exists(word)]
+    names = [word for word in words if word not in options]
+    run = next((Path(name) for name in names if is_run(name)), None)
+    if run and len(names) > 1:
+        others = ", ".join(repr(name) for name in names if Path(name) != run)
+        raise RecipeError(
+            f"{run} is a run folder and has its whole recipe, so {others or 'a second one'} cannot "
+            "be given beside it; give the folder and options KEY=VALUE, or the parts of a recipe"
+        )
+    return RecipeChoice(run, run or compose(names), options)
+
+
 def parse_path(given: str) -> Path:
     """The path of an option, which must not be empty."""
     if not given:
@@ -73,7 +132,7 @@ def train(
     """Train with a recipe: warm start, reinforcement learning, evaluation, report."""
     require_extra("train", "train")
     trackers = list_trackers(track)
-    given = chosen(recipe)  # before torch is imported, so that mistakes are refused at once
+    given = choose_recipe(recipe)  # before torch is imported, so that mistakes are refused at once
     from trainer.run.checkpoint import check_out
     from trainer.train import train as run
 
@@ -98,10 +157,10 @@ def train(
 def list_trackers(names: Sequence[str] | None) -> list[str]:
     """The libraries to copy the log to, each once, if they are known and installed."""
     from agent_envs.panels import one_of
-    from trainer.run.trackers import NAMES
+    from trainer.run.metrics import TRACKERS
 
     for name in names or ():
-        one_of("--track", name, NAMES)
+        one_of("--track", name, TRACKERS)
         require_extra(name, f"--track {name}")
     return list(dict.fromkeys(names or ()))
 

@@ -81,7 +81,7 @@ def names(axis: str) -> tuple[str, ...]:
 @cache
 def part(axis: str, name: str) -> Part:
     """Read a shipped part."""
-    return _part(name, _read(_folder(axis) / f"{name}.toml"))
+    return _make_part(name, _parse_file(_folder(axis) / f"{name}.toml"))
 
 
 def compose(words: Sequence[str | Path]) -> Composition:
@@ -94,35 +94,35 @@ def compose(words: Sequence[str | Path]) -> Composition:
         RecipeError: An unknown word, a word given twice, two of one axis, or no environment or no
             method.
     """
-    given = _once(words)
+    given = _refuse_twice(words)
     parts: dict[str, str] = {}
     own: list[Path] = []
     for word in given:
         axis = next((axis for axis in AXES if word in names(axis)), None)
         if axis is not None:
-            _put(parts, axis, word)
+            _name_part(parts, axis, word)
         elif os.path.isfile(word):
             own.append(Path(word))
         else:
-            raise RecipeError(_unknown(word))
+            raise RecipeError(_explain_unknown(word))
     above = []
     for path in own:
-        table = _read(path)
+        table = _parse_file(path)
         for axis in AXES:
             if axis in table:
-                _put(parts, axis, _shipped(axis, table.pop(axis), path))
-        above.append(_part(str(path), table))
+                _name_part(parts, axis, _check_name(axis, table.pop(axis), path))
+        above.append(_make_part(str(path), table))
     if not own and not NEEDED.keys() <= parts.keys():
         raise RecipeError(
             "a recipe is ENVIRONMENT METHOD [MODEL] or a TOML file, got "
-            f"{' '.join(given)!r}; {_listed()}"
+            f"{' '.join(given)!r}; {_list_parts()}"
         )
-    made = _composed(parts, above)
+    made = _layer_parts(parts, above)
     for axis, key in NEEDED.items():
         if axis not in parts and key not in made.settings:
             raise RecipeError(
-                f"{' '.join(given)!r} has no {axis}: name one, or set {dotted(key)} in the file; "
-                f"{_listed()}"
+                f"{' '.join(given)!r} has no {axis}: name one, or set {join_key(key)} in the file; "
+                f"{_list_parts()}"
             )
     return made._replace(name="-".join(filter(None, [made.name, *(path.stem for path in own)])))
 
@@ -136,19 +136,19 @@ def study(name: str) -> dict[str, Composition]:
     known = names(STUDY)
     if name not in known:
         raise RecipeError(f"no study {name!r}{nearest(name, known)}; there are {', '.join(known)}")
-    table = _read(_folder(STUDY) / f"{name}.toml")
+    table = _parse_file(_folder(STUDY) / f"{name}.toml")
     parts = {axis: str(table.pop(axis)) for axis in ("environment", "model")}
     methods = table.pop("methods")
-    shared = _part(f"study {name}", table)._replace(about="")
+    shared = _make_part(f"study {name}", table)._replace(about="")
     made = {}
     for label, own in methods.items():
         chosen = parts | {"method": str(own.pop("method"))}
-        composed = _composed(chosen, [shared, _part(f"study {name}, {label}", own)])
+        composed = _layer_parts(chosen, [shared, _make_part(f"study {name}, {label}", own)])
         made[label] = composed._replace(name=f"{name}-{label}")
     return made
 
 
-def _composed(parts: Mapping[str, str], above: Sequence[Part]) -> Composition:
+def _layer_parts(parts: Mapping[str, str], above: Sequence[Part]) -> Composition:
     """The layers of some parts, and others above them."""
     ordered = {parts[axis]: part(axis, parts[axis]) for axis in AXES if axis in parts}
     layers = [one.settings for one in ordered.values()]
@@ -161,24 +161,24 @@ def _composed(parts: Mapping[str, str], above: Sequence[Part]) -> Composition:
     layers += [one.settings for one in above]
     layers += [one.when[other] for one in above for other in ordered if other in one.when]
     for layer in layers:
-        _set(settings, layer)
+        _add_layer(settings, layer)
     abouts = [one.about for one in [*ordered.values(), *above] if one.about]
     return Composition("-".join(ordered), " ".join(abouts), settings)
 
 
-def _once(words: Sequence[str | Path]) -> list[str]:
+def _refuse_twice(words: Sequence[str | Path]) -> list[str]:
     given = list(map(str, words))
     if twice := [word for word in given if given.count(word) > 1]:
         raise RecipeError(f"{twice[0]!r} is given twice; give it once")
     return given
 
 
-def _put(parts: dict[str, str], axis: str, name: str) -> None:
+def _name_part(parts: dict[str, str], axis: str, name: str) -> None:
     if parts.setdefault(axis, name) != name:
         raise RecipeError(f"a recipe has one {axis}, got {parts[axis]!r} and {name!r}")
 
 
-def _shipped(axis: str, name: object, path: Path) -> str:
+def _check_name(axis: str, name: object, path: Path) -> str:
     if name in names(axis):
         return str(name)
     raise RecipeError(
@@ -187,45 +187,47 @@ def _shipped(axis: str, name: object, path: Path) -> str:
     )
 
 
-def _unknown(word: str) -> str:
+def _explain_unknown(word: str) -> str:
     if os.path.isdir(word):
         return f"{word} is a folder without a config.toml, so it holds no run; {_LISTED}"
-    return f"no recipe part, TOML file or run folder {word!r}{_near(word)}; {_LISTED}; {_OWN}"
+    return f"no recipe part, TOML file or run folder {word!r}{_suggest(word)}; {_LISTED}; {_OWN}"
 
 
-def _near(word: str) -> str:
+def _suggest(word: str) -> str:
     """The most similar part as a question, and two more."""
-    near = get_close_matches(word, _every(), n=3, cutoff=0.0)
-    return f"{nearest(word, _every())} (nearest are {', '.join(near)})"
+    near = get_close_matches(word, _all_names(), n=3, cutoff=0.0)
+    return f"{nearest(word, _all_names())} (nearest are {', '.join(near)})"
 
 
 _LISTED = "`agent-envs recipes` lists all"
 _OWN = "your own are options, env.id=module:Class and credit.name=module:Name"
 
 
-def _every() -> list[str]:
+def _all_names() -> list[str]:
     return [name for axis in AXES for name in names(axis)]
 
 
-def _listed() -> str:
+def _list_parts() -> str:
     """`environments: ...; methods: ...; models: ...`."""
     return "; ".join(f"{axis}s: {', '.join(names(axis))}" for axis in AXES)
 
 
-def _part(name: str, table: dict[str, Any]) -> Part:
+def _make_part(name: str, table: dict[str, Any]) -> Part:
     about, conditional = str(table.pop("about", "")), table.pop(WHEN, {})
     if not (
         isinstance(conditional, dict) and all(isinstance(x, dict) for x in conditional.values())
     ):
         raise RecipeError(f"{name}: {WHEN} has tables [{WHEN}.NAME.SECTION], got {conditional!r}")
     for other in conditional:
-        if other not in _every():
-            raise RecipeError(f"{name}: [{WHEN}.{other}] names no part{_near(other)}; {_LISTED}")
-    when = {other: dict(_flat(own, f"{name} when {other}")) for other, own in conditional.items()}
-    return Part(about, dict(_flat(table, name)), when)
+        if other not in _all_names():
+            raise RecipeError(f"{name}: [{WHEN}.{other}] names no part{_suggest(other)}; {_LISTED}")
+    when = {
+        other: dict(_flatten(own, f"{name} when {other}")) for other, own in conditional.items()
+    }
+    return Part(about, dict(_flatten(table, name)), when)
 
 
-def _set(settings: dict[Key, Setting], layer: Mapping[Key, Setting]) -> None:
+def _add_layer(settings: dict[Key, Setting], layer: Mapping[Key, Setting]) -> None:
     """Add a layer; another estimator removes the options of the previous one."""
     name = ("credit", "name")
     if name in layer and name in settings and settings[name].value != layer[name].value:
@@ -234,18 +236,18 @@ def _set(settings: dict[Key, Setting], layer: Mapping[Key, Setting]) -> None:
     settings.update(layer)
 
 
-def _flat(table: Any, file: str, above: Key = ()) -> Iterator[tuple[Key, Setting]]:
+def _flatten(table: Any, file: str, above: Key = ()) -> Iterator[tuple[Key, Setting]]:
     import tomlkit
 
     for key in table:  # a table whose parts lie apart in the file has no `item`
         item = table.item(key) if hasattr(table, "item") else tomlkit.item(table[key])
         if isinstance(item, dict) and (item or len(above) < _SECTIONS):
-            yield from _flat(item, file, (*above, key))
+            yield from _flatten(item, file, (*above, key))
         else:
             yield (*above, key), Setting(item.unwrap(), file, item.trivia.comment.lstrip("# "))
 
 
-def dotted(key: Key) -> str:
+def join_key(key: Key) -> str:
     """The key as one writes it in `key=value`: with dots, and parts quoted where TOML needs it."""
     return ".".join(
         part if re.fullmatch(r"[A-Za-z0-9_-]+", part) else json.dumps(part, ensure_ascii=False)
@@ -257,7 +259,7 @@ def _folder(axis: str) -> Traversable:
     return files("trainer") / "recipes" / ("studies" if axis == STUDY else f"{axis}s")
 
 
-def _read(source: Traversable | Path) -> dict[str, Any]:
+def _parse_file(source: Traversable | Path) -> dict[str, Any]:
     """A TOML file as tables that keep their comments.
 
     Raises:

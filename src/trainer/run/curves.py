@@ -1,14 +1,21 @@
-"""The figures of a report, each as an inline SVG; drawn under `drawing.STYLE`."""
+"""The figures of a report, each as an inline SVG whose colours follow the reader's light or dark.
+
+A figure is drawn by matplotlib in the light colours, under `STYLE`. In the SVG each of them becomes
+a CSS variable of the same name, which the page sets (`PALETTE`), or the file itself
+(`render_standalone`).
+"""
 
 from __future__ import annotations
 
+import io
+import re
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from trainer.run import evaluate
-from trainer.run.drawing import DOWN, HELD, MAIN, OTHER, SOFT, UP, inline, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,6 +27,35 @@ if TYPE_CHECKING:
     from trainer.play.records import Episode
     from trainer.run.evaluate import Evaluation
 
+INK, SOFT, LINE, PAPER = "#1d2939", "#5d677a", "#e2e5ea", "#ffffff"
+MAIN, HELD, OTHER = "#2b5797", "#b93c0a", "#7d8798"
+UP, DOWN = "#1b7837", "#762a83"  # ColorBrewer PRGn, colour-blind safe
+PALETTE = {
+    "ink": (INK, "#e6e9ef"),
+    "soft": (SOFT, "#a3adbd"),
+    "line": (LINE, "#333c4c"),
+    "paper": (PAPER, "#171c26"),
+    "main": (MAIN, "#8ab4f8"),
+    "held": (HELD, "#ff9d5c"),
+    "other": (OTHER, "#8c96a8"),
+    "up": (UP, "#63c184"),
+    "down": (DOWN, "#cf9ae6"),
+}
+"""CSS variable -> its colour in light and in dark; the light one is what figures are drawn in."""
+STYLE: Any = {  # text stays text, and the same figure gives the same bytes
+    "svg.fonttype": "none",
+    "svg.hashsalt": "agent-envs",
+    "font.size": 10,
+    "text.parse_math": False,
+    "text.color": INK,
+    "axes.labelcolor": SOFT,
+    "axes.edgecolor": SOFT,
+    "xtick.color": SOFT,
+    "ytick.color": SOFT,
+    "axes.linewidth": 0.8,
+    "legend.labelcolor": INK,
+}
+"""Settings of matplotlib under which a figure has to be made and written."""
 _WINDOW = 5  # steps of the running mean of a long curve
 _TURNS = 60  # most turns of the figure of credit
 _SHARES = {
@@ -116,7 +152,7 @@ def _figure(width: float, height: float, grid: str = "y") -> tuple[Figure, Axes]
 
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.add_subplot()
-    plain(axes, grid)
+    strip_axes(axes, grid)
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.yaxis.set_major_locator(MaxNLocator(4))
     return figure, axes
@@ -155,7 +191,7 @@ def success(
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     axes.set_xlabel("step")
     figure.legend(loc="outside upper left", ncols=2, frameon=False)
-    return inline(figure, "Success over the steps of the run")
+    return render_inline(figure, "Success over the steps of the run")
 
 
 def _curve(
@@ -173,8 +209,8 @@ def _curve(
         axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g}%")
     else:
         axes.yaxis.set_major_formatter(lambda value, _: shown(value))
-    return inline(figure, f"{title}: {shown(values[0])} at step {steps[0]}, {shown(values[-1])} at "
-                          f"step {steps[-1]}")  # fmt: skip
+    ends = [f"{shown(values[end])} at step {steps[end]}" for end in (0, -1)]
+    return render_inline(figure, f"{title}: {', '.join(ends)}")
 
 
 def types(evaluations: Sequence[tuple[int, Evaluation]]) -> str | None:
@@ -201,7 +237,7 @@ def types(evaluations: Sequence[tuple[int, Evaluation]]) -> str | None:
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1])
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     figure.legend(loc="outside upper left", ncols=2, frameon=False)
-    return inline(figure, "Success by type of task with 95% intervals")
+    return render_inline(figure, "Success by type of task with 95% intervals")
 
 
 def credit_by_turn(played: Sequence[Episode], credit: NDArray[np.float64]) -> str:
@@ -227,7 +263,7 @@ def credit_by_turn(played: Sequence[Episode], credit: NDArray[np.float64]) -> st
     axes.axhline(0, color=SOFT, linewidth=0.8)
     axes.set_xlabel("turn of the episode")
     figure.legend(loc="outside upper left", ncols=2, frameon=False)
-    return inline(figure, "Mean credit by turn of the episode, of successes and of failures")
+    return render_inline(figure, "Mean credit by turn of the episode, of successes and of failures")
 
 
 def _smooth(values: Sequence[float]) -> list[float]:
@@ -238,3 +274,61 @@ def _smooth(values: Sequence[float]) -> list[float]:
     total = np.concatenate([[0.0], np.cumsum(values)])
     starts = [max(0, end - window) for end in range(1, len(total))]
     return [float(total[i + 1] - total[s]) / (i + 1 - s) for i, s in enumerate(starts)]
+
+
+def strip_axes(axes: Axes, grid: str = "y") -> None:
+    """Axes without a box, with a grid along `grid` ("x" or "y") behind the data."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis=grid, color=LINE, linewidth=0.8)  # type: ignore[arg-type]
+    axes.set_axisbelow(True)
+    axes.tick_params(length=3, width=0.8)
+
+
+def render_inline(figure: Figure, label: str) -> str:
+    """An SVG element for a page that sets the variables of `PALETTE`; marked as safe HTML.
+
+    `label` describes the figure to readers who do not see it.
+    """
+    from markupsafe import Markup
+
+    drawn = _name_colours(_write_svg(figure, transparent=True), label)
+    return Markup(drawn[drawn.index("<svg") :])  # noqa: S704 - matplotlib escapes the text it draws
+
+
+def render_standalone(figure: Figure, label: str) -> str:
+    """A whole SVG file that carries its own light and dark colours and its background."""
+    figure.set_facecolor(PAPER)
+    drawn = _name_colours(_write_svg(figure, transparent=False), label)
+    start = drawn.index(">", drawn.index("<svg")) + 1
+    return f"{drawn[:start]}\n<style>{write_palette('svg')}</style>{drawn[start:]}"
+
+
+def write_palette(selector: str) -> str:
+    """CSS that sets the variables of `PALETTE` on a selector, for light and for dark."""
+    light, dark = (
+        "".join(f"--{name}:{colours[shade]};" for name, colours in PALETTE.items())
+        for shade in (0, 1)
+    )
+    return f"{selector}{{{light}}}@media (prefers-color-scheme:dark){{{selector}{{{dark}}}}}"
+
+
+def _write_svg(figure: Figure, *, transparent: bool) -> str:
+    import matplotlib as mpl
+
+    stream = io.StringIO()
+    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    with mpl.rc_context(STYLE):
+        figure.savefig(stream, format="svg", metadata=nothing, transparent=transparent)
+    return stream.getvalue()
+
+
+def _name_colours(drawn: str, label: str) -> str:
+    """The SVG with variables for colours, a label, and no ids that a page could have twice."""
+    names = {colours[0]: f"var(--{name})" for name, colours in PALETTE.items()}
+    colour = re.compile("|".join(names))
+
+    def name_colours(style: re.Match[str]) -> str:
+        return colour.sub(lambda found: names[found[0]], style[0])
+
+    drawn = re.sub(r'style="[^"]*"', name_colours, re.sub(r'<g id="[^"]*"', "<g", drawn))
+    return drawn.replace("<svg ", f'<svg role="img" aria-label="{escape(label)}" ', 1)

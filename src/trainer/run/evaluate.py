@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from trainer.options import STRICT, Count, NonNegative, Share, explained
+from trainer.options import STRICT, Count, NonNegative, Share, explain_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -156,7 +156,7 @@ def load(path: Path) -> Evaluation:
     try:
         return TypeAdapter(Evaluation).validate_json(path.read_bytes())
     except ValueError as error:
-        said = explained(error) if isinstance(error, ValidationError) else error
+        said = explain_error(error) if isinstance(error, ValidationError) else error
         raise ValueError(
             f"{path} holds no evaluation ({said}); name one of `agent-envs eval RUN --out FILE`"
         ) from error

@@ -91,7 +91,7 @@ class FolderLock:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[FolderLock]:
+def lock_folder(folder: Path) -> Iterator[FolderLock]:
     """Context with the lock of a folder, which is taken at once if the folder had one before."""
     lock = FolderLock(folder)
     try:

@@ -1,6 +1,7 @@
 """The log of a run: one JSON line and one printed line for each step, TensorBoard, a progress bar.
 
-`trainer.run.trackers` copies the lines to other libraries.
+`Tracker` copies the lines to Weights & Biases or trackio. Where these write and whether they need a
+network is up to their own settings, e.g. WANDB_MODE=offline. A resumed run continues its copy.
 
 A line is flushed to the disk before the run continues. A step that is repeated after a resume is
 not logged again; on a deterministic device its line would be the same.
@@ -10,10 +11,12 @@ from __future__ import annotations
 
 import json
 import math
+import secrets
 import sys
 import time
 import warnings
 from collections import deque
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,12 +36,18 @@ if TYPE_CHECKING:
     from rich.progress import Task
 
     from trainer.play.records import Episode
-    from trainer.run.trackers import Tracker
 
 CLOCKS = ("seconds", "tokens_per_second", "time")
 """Endings of the keys whose values differ between two runs of the same seed."""
 WARNINGS = "warnings.jsonl"
 """File of a run with its warnings."""
+TRACKERS = ("wandb", "trackio")
+PROJECT = "agent-envs"
+_HELP = {
+    "wandb": "log in with `wandb login`, or set WANDB_MODE=offline",
+    "trackio": "see the trackio documentation, or leave --track trackio out",
+}
+_TRACKER_FILE = "tracker_id.txt"
 _SHOWN = {"success": ".0%", "valid": ".0%", "return": ".2f"}
 _FAR = 2**53  # larger than any number of steps or episodes
 
@@ -47,7 +56,9 @@ class MetricsError(ValueError):
     """A file is not a log that `Metrics` wrote."""
 
 
-def read(path: Path, check: Callable[[dict[str, Any]], None] | None = None) -> list[dict[str, Any]]:
+def read_log(
+    path: Path, check: Callable[[dict[str, Any]], None] | None = None
+) -> list[dict[str, Any]]:
     """The lines of `metrics.jsonl`, or of another log, without a last line that a kill truncated.
 
     Args:
@@ -105,6 +116,54 @@ def check_step(line: dict[str, Any]) -> None:
         raise ValueError(f"episodes must be a number of episodes, got {played!r:.60}")
 
 
+class TrackerError(ValueError):
+    """A library refused to start; the message has its reason."""
+
+
+class Tracker:
+    """The copy of one run's log in one library.
+
+    Args:
+        name: A name of `TRACKERS`, whose library is imported.
+        folder: Run folder, with a file for the id of the run there.
+        config: Options of the run, with its `name`.
+
+    Raises:
+        TrackerError: The library refused to start.
+    """
+
+    def __init__(self, name: str, folder: Path, config: Mapping[str, Any]) -> None:
+        run_id = _find_run_id(folder)
+        more = {"id": run_id, "dir": str(folder)} if name == "wandb" else {}
+        try:
+            self._run = import_module(name).init(
+                project=PROJECT,
+                name=f"{config['name']}-{run_id}",
+                config=dict(config),
+                resume="allow",
+                **more,
+            )
+        except Exception as error:  # the libraries have no common class of errors
+            said = " ".join(str(error).split())
+            raise TrackerError(f"{name} did not start ({said}); {_HELP[name]}") from error
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        """Log the values of a step; steps increase."""
+        self._run.log(dict(values), step=step)
+
+    def close(self) -> None:
+        """Write what is left, and end."""
+        self._run.finish()
+
+
+def _find_run_id(folder: Path) -> str:
+    """The id of the run in all libraries, which a resumed run has again."""
+    path = folder / _TRACKER_FILE
+    if not path.is_file():
+        write_text(path, secrets.token_hex(4) + "\n")
+    return path.read_text(encoding="utf-8").strip()
+
+
 class Metrics:
     """Log of one run in `folder`; use as a context manager.
 
@@ -127,7 +186,7 @@ class Metrics:
 
         self.path = folder / "metrics.jsonl"
         self.console = console or Console()
-        self.lines = {line["step"]: line for line in read(self.path)}
+        self.lines = {line["step"]: line for line in read_log(self.path)}
         write_text(self.path, "".join(f"{_dump(line)}\n" for line in self.lines.values()))
         self._writer = SummaryWriter(str(folder / "tensorboard"))
         self._trackers = trackers
@@ -184,11 +243,11 @@ class Metrics:
             append_line(path, line)
 
     def _compare(self, before: Mapping[str, Any], line: Mapping[str, Any]) -> None:
-        def fixed(record: Mapping[str, Any]) -> str:
+        def drop_clocks(record: Mapping[str, Any]) -> str:
             kept = {k: v for k, v in record.items() if not k.startswith("endpoint_")}
             return _dump({k: v for k, v in kept.items() if not k.endswith(CLOCKS)})
 
-        if fixed(before) != fixed(line):
+        if drop_clocks(before) != drop_clocks(line):
             warnings.warn(
                 f"step {line['step']}, repeated after a resume, differs from its line in "
                 f"{self.path}, which is kept: this device is not deterministic",
@@ -314,8 +373,8 @@ def describe(played: Sequence[Episode]) -> dict[str, float]:
         "distinct_actions": float(np.mean([len(found) for found in actions])),
         "dead_groups": float(np.mean(dead)),
         "identical_groups": float(np.mean([len(found) == 1 for found in plays])),
-        **_partners(played),
-        **_verified(played),
+        **_mean_partners(played),
+        **_mean_verifiers(played),
     }
 
 
@@ -330,14 +389,14 @@ def concentration(advantage: NDArray[np.float64], owner: NDArray[np.int64]) -> f
     return float(np.mean(top[total > 0] / total[total > 0])) if total.any() else 0.0
 
 
-def _partners(played: Sequence[Episode]) -> dict[str, float]:
+def _mean_partners(played: Sequence[Episode]) -> dict[str, float]:
     """Mean outcome of the other side of conversations."""
     known = [e.partner_outcome for e in played if e.partner_outcome is not None]
     paid = [outcome for outcome in known if not np.isnan(outcome)]  # NaN if nobody judged it
     return {"partner_return": float(np.mean(paid))} if paid else {}
 
 
-def _verified(played: Sequence[Episode]) -> dict[str, float]:
+def _mean_verifiers(played: Sequence[Episode]) -> dict[str, float]:
     """Mean reward of an episode from each verifier."""
     names = dict.fromkeys(name for e in played for step in e.steps for name in step.turn_reward)
     paid = {name: [sum(s.turn_reward[name] for s in e.steps) for e in played] for name in names}

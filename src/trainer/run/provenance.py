@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from trainer.options import STRICT, explained
+from trainer.options import STRICT, explain_error
 from trainer.run.checkpoint import write_text
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Provenance:
 
 def write(folder: Path, training: Panel, evaluation: Panel) -> None:
     """Write the provenance of a run that this process starts or continues."""
-    before = read(folder)
+    before = read_provenance(folder)
     made = Provenance(
         versions=list(dict.fromkeys([*(before.versions if before else ()), own_version()])),
         python=platform.python_version(),
@@ -60,7 +60,7 @@ def write(folder: Path, training: Panel, evaluation: Panel) -> None:
     write_text(folder / FILE, json.dumps(asdict(made), indent=1))
 
 
-def read(folder: Path) -> Provenance | None:
+def read_provenance(folder: Path) -> Provenance | None:
     """The provenance of a run; None if its version wrote none.
 
     Raises:
@@ -72,7 +72,7 @@ def read(folder: Path) -> Provenance | None:
     try:
         return TypeAdapter(Provenance).validate_json(path.read_bytes())
     except ValidationError as error:
-        raise ValueError(f"{path} is damaged ({explained(error)}); delete it") from error
+        raise ValueError(f"{path} is damaged ({explain_error(error)}); delete it") from error
 
 
 def own_version() -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from agent_envs.cli.console import make_printable
-from trainer.run import curves, drawing, evaluate, metrics, provenance
+from trainer.run import curves, evaluate, metrics, provenance
 from trainer.run import rollouts_page as rollouts
 from trainer.run import run_folder as records
 from trainer.run.checkpoint import write_text
@@ -62,7 +62,7 @@ def write(folder: Path) -> Path:
         FileNotFoundError: The folder holds no run.
         ValueError: config.toml or metrics.jsonl is damaged; other damaged files are left out.
     """
-    page, damaged = _rendered(folder)
+    page, damaged = _render_page(folder)
     path = folder / "report.html"
     write_text(path, page)
     for one in damaged:
@@ -76,17 +76,17 @@ def render(folder: Path) -> str:
     Raises:
         ValueError: config.toml or metrics.jsonl is damaged; other damaged files are left out.
     """
-    return _rendered(folder)[0]
+    return _render_page(folder)[0]
 
 
-def _rendered(folder: Path) -> tuple[str, list[str]]:
+def _render_page(folder: Path) -> tuple[str, list[str]]:
     """HTML of the report of a run folder, and what is wrong with the files that it leaves out."""
     import matplotlib as mpl
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
     options, recipe = records.read_config(folder)
-    lines = metrics.read(folder / "metrics.jsonl")
+    lines = metrics.read_log(folder / "metrics.jsonl")
     evaluations, damaged = records.evaluations_of(folder)
     truth, wrong = records.read_truth(folder / "truth")
     damaged += wrong
@@ -94,14 +94,14 @@ def _rendered(folder: Path) -> tuple[str, list[str]]:
     damaged += wrong
     said, wrong = records.read_warnings(folder / metrics.WARNINGS)
     damaged += wrong
-    found, wrong = records.readable([folder], provenance.read)
+    found, wrong = records.readable([folder], provenance.read_provenance)
     damaged += wrong
     source = files("trainer.run")
-    style = drawing.palette(":root") + (source / "page.css").read_text(encoding="utf-8")
+    style = curves.write_palette(":root") + (source / "page.css").read_text(encoding="utf-8")
     page = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, finalize=_shown
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, finalize=_print_plain
     ).from_string((source / "page.html.j2").read_text(encoding="utf-8"))
-    with mpl.rc_context(drawing.STYLE):
+    with mpl.rc_context(curves.STYLE):
         shown, wrong = _episodes(folder / "episodes")
         shown |= {
             "success": curves.success(lines, evaluations),
@@ -148,12 +148,12 @@ def pace(lines: Sequence[dict[str, Any]], total: int) -> Pace | None:
         tokens=int(sum(line.get("tokens") or 0 for line in lines)),
         speed=float(np.mean(speeds[-_RECENT:])) if speeds else None,
         episodes=int(sum(line.get("episodes") or 0 for line in lines)),
-        failed=sum(_failed(line) for line in lines),
+        failed=sum(_count_failed(line) for line in lines),
         skipped=sum(bool(line.get("skipped")) for line in lines),
     )
 
 
-def _failed(line: dict[str, Any]) -> int:
+def _count_failed(line: dict[str, Any]) -> int:
     """Failed rollouts of a step: `failed` is their share of all that were tried."""
     share, played = line.get("failed") or 0.0, line.get("episodes") or 0
     return round(played * share / (1 - share)) if share < 1 else 0
@@ -161,7 +161,7 @@ def _failed(line: dict[str, Any]) -> int:
 
 def _episodes(folder: Path) -> tuple[dict[str, Any], list[str]]:
     """What the page shows of the last and the first recorded step; what is damaged."""
-    paths, damaged = records.numbered(folder, ".parquet")
+    paths, damaged = records.list_steps(folder, ".parquet")
     shown: dict[str, Any] = {"groups": [], "samples": [], "turns": []}
     before: set[Path] = set()
     for order, wanted in ((paths[::-1], (True, False)), (paths, (False,))):
@@ -179,6 +179,6 @@ def _episodes(folder: Path) -> tuple[dict[str, Any], list[str]]:
     return shown, damaged
 
 
-def _shown(value: Any) -> Any:
+def _print_plain(value: Any) -> Any:
     """What the page shows of a value; text that is markup stays."""
     return make_printable(value) if type(value) is str else value

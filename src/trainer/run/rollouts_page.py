@@ -116,7 +116,7 @@ def align(sequences: Sequence[Sequence[str]]) -> list[list[int]]:
     order: list[tuple[str, int]] = []  # all visits in one order that every sequence keeps
     places: list[list[int]] = []
     for anchors in sequences:
-        visits = _visits(anchors)
+        visits = _count_visits(anchors)
         place: list[int] = []
         merged: list[tuple[str, int]] = []
         moved: list[int] = []  # where the visits of `order` are in `merged`
@@ -132,10 +132,10 @@ def align(sequences: Sequence[Sequence[str]]) -> list[list[int]]:
         places = [[moved[one] for one in before] for before in places]
         places.append(place)
         order = merged
-    return _packed(places, len(order))
+    return _pack_rows(places, len(order))
 
 
-def _visits(anchors: Sequence[str]) -> list[tuple[str, int]]:
+def _count_visits(anchors: Sequence[str]) -> list[tuple[str, int]]:
     """Each anchor with the number of its earlier visits."""
     seen: Counter[str] = Counter()
     found = []
@@ -145,7 +145,7 @@ def _visits(anchors: Sequence[str]) -> list[tuple[str, int]]:
     return found
 
 
-def _packed(places: list[list[int]], count: int) -> list[list[int]]:
+def _pack_rows(places: list[list[int]], count: int) -> list[list[int]]:
     """Rows for positions in a common order of `count` states, as high up as the order allows."""
     level = np.zeros(count, int)
     before: list[dict[int, int]] = [

@@ -100,7 +100,7 @@ def readable(
     return found, damaged
 
 
-def listed(folder: Path, pattern: str) -> tuple[list[Path], list[str]]:
+def list_files(folder: Path, pattern: str) -> tuple[list[Path], list[str]]:
     """The paths of a folder with such names, in order; why it cannot be listed."""
 
     def names(place: Path) -> list[Path]:
@@ -111,9 +111,9 @@ def listed(folder: Path, pattern: str) -> tuple[list[Path], list[str]]:
     return (found[0][1] if found else []), damaged
 
 
-def numbered(folder: Path, ending: str) -> tuple[list[Path], list[str]]:
+def list_steps(folder: Path, ending: str) -> tuple[list[Path], list[str]]:
     """The files `step_N` of a folder, by increasing step; why it cannot be listed."""
-    paths, damaged = listed(folder, f"step_*{ending}")
+    paths, damaged = list_files(folder, f"step_*{ending}")
     steps = {path: path.stem[5:] for path in paths}
     numbers = {path: int(step) for path, step in steps.items() if _STEP.fullmatch(step)}
     return sorted(numbers, key=numbers.__getitem__), damaged
@@ -121,7 +121,7 @@ def numbered(folder: Path, ending: str) -> tuple[list[Path], list[str]]:
 
 def read_evaluations(folder: Path) -> tuple[list[tuple[int, Evaluation]], list[str]]:
     """(step, evaluation) of a run folder by increasing step, and which files are damaged."""
-    paths, hidden = numbered(folder / "eval", ".json")
+    paths, hidden = list_steps(folder / "eval", ".json")
     found, damaged = readable(paths, evaluate.load)
     return [(int(path.stem[5:]), one) for path, one in found], hidden + damaged
 
@@ -159,19 +159,19 @@ def _credit(path: Path, turns: int) -> tuple[NDArray[np.float64] | None, list[st
     """The credit of each turn of a file of episodes, None without; what is wrong with it."""
     saved = path.with_suffix(".npy")
 
-    def read(file: Path) -> NDArray[np.float64]:
+    def read_credit(file: Path) -> NDArray[np.float64]:
         credit: NDArray[np.float64] = np.load(file, allow_pickle=False)
         if credit.shape != (turns,) or credit.dtype.kind != "f" or not np.isfinite(credit).all():
             raise ValueError(f"it needs {turns} finite numbers, one for each turn of {path.name}")
         return credit
 
-    found, damaged = readable([saved] if os.path.lexists(saved) else [], read)
+    found, damaged = readable([saved] if os.path.lexists(saved) else [], read_credit)
     return (found[0][1] if found else None), damaged
 
 
 def read_truth(folder: Path) -> tuple[dict[str, Any] | None, list[str]]:
     """What `agent-envs truth` found of the run's policy, None before; what is damaged."""
-    ranking, hidden = listed(folder, "ranking.txt")
+    ranking, hidden = list_files(folder, "ranking.txt")
     found, damaged = readable(ranking, _truth)
     return (found[0][1] if found else None), hidden + damaged
 
@@ -185,7 +185,7 @@ def _truth(ranking: Path) -> dict[str, Any]:
     }
     about = json.loads(ranking.with_name("truth.json").read_text(encoding="utf-8"))
     return {
-        "about": _typed(about, _ABOUT),
+        "about": _check_types(about, _ABOUT),
         "table": ranking.read_text(encoding="utf-8"),
         **{name: Markup(text[text.index("<svg") :]) for name, text in drawn.items()},  # noqa: S704
     }
@@ -194,15 +194,15 @@ def _truth(ranking: Path) -> dict[str, Any]:
 def read_failures(folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
     """The failures of environments by increasing step, and which files are damaged."""
 
-    def read(path: Path) -> dict[str, Any]:
-        return _typed(json.loads(path.read_text(encoding="utf-8")), _FAILURE)
+    def read_failure(path: Path) -> dict[str, Any]:
+        return _check_types(json.loads(path.read_text(encoding="utf-8")), _FAILURE)
 
-    paths, hidden = listed(folder, "*.json")
-    found, damaged = readable(paths, read)
+    paths, hidden = list_files(folder, "*.json")
+    found, damaged = readable(paths, read_failure)
     return sorted((one for _, one in found), key=lambda one: one["step"]), hidden + damaged
 
 
-def _typed(tree: Any, kinds: dict[str, type]) -> dict[str, Any]:
+def _check_types(tree: Any, kinds: dict[str, type]) -> dict[str, Any]:
     """The values of an object that have these types.
 
     Raises:
@@ -223,5 +223,5 @@ def read_warnings(path: Path) -> tuple[list[tuple[int, str]], list[str]]:
         if type(line.get("step")) is not int or not isinstance(line.get("text"), str):
             raise ValueError(f"it needs a step and a text, got {line!r:.60}")
 
-    found, damaged = readable([path], lambda file: metrics.read(file, check))
+    found, damaged = readable([path], lambda file: metrics.read_log(file, check))
     return [(line["step"], line["text"]) for _, lines in found for line in lines], damaged

@@ -109,7 +109,7 @@ def test_no_file_of_a_run_has_the_key(server, monkeypatch, tmp_path):
     assert tmp_path / "report.html" in files
     assert not [file for file in files if KEY.encode() in file.read_bytes()]
     assert KEY not in told.getvalue()
-    lines = metrics.read(tmp_path / "metrics.jsonl")
+    lines = metrics.read_log(tmp_path / "metrics.jsonl")
     assert sum(line["endpoint_requests"] for line in lines) == len(server.asked) > 2
 
 

@@ -63,7 +63,7 @@ def test_a_run_takes_steps_with_it(small, tmp_path):
     options = (VINE, "sampling.tasks=2", "run.steps=2", "eval.tasks=2",
                "update.skip_dead_groups=false", "sft.steps=0", "eval.split=train")  # fmt: skip
     train(small("Sums", *options), tmp_path, resume=False)
-    lines = [line for line in metrics.read(tmp_path / "metrics.jsonl") if line["stage"] == "rl"]
+    lines = [line for line in metrics.read_log(tmp_path / "metrics.jsonl") if line["stage"] == "rl"]
     assert [line["vine_turns"] > 1 for line in lines] == [True, True]
     assert all(line["grad_norm"] > 0 for line in lines)
 

@@ -75,7 +75,7 @@ def test_the_base_installation_says_what_to_install():
     assert not loaded & {"agent_envs", "gymnasium", "numpy"}
 
 
-def test_help_needs_only_the_command_lines_packages_and_loads_no_environment():
+def test_help_needs_only_the_command_lines_packages_and_loads_no_method():
     pages = ["--help", "--version", "retrieval --help", "retrieval index --help"]
     pages += [
         f"{name} --help"
@@ -83,7 +83,7 @@ def test_help_needs_only_the_command_lines_packages_and_loads_no_environment():
     ]
     answers, loaded = without(WITH_CLI_ONLY, *pages)
     assert all(code == 0 and out and not said for code, out, said in answers)
-    assert not loaded & {"agent_envs", "credit", "gymnasium", "numpy"}
+    assert not loaded & {"agent_envs.alfworld", "agent_envs.webshop", "credit", "torch"}
 
 
 def test_play_audit_and_assets_need_no_more():

@@ -27,8 +27,8 @@ from trainer import build, cli, train
 from trainer import recipe as recipes
 from trainer import recipes as shipped
 from trainer.model.pretrained import POCKETS
+from trainer.run.metrics import TRACKERS
 from trainer.run.stopping import Stop
-from trainer.run.trackers import NAMES
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted(
@@ -153,7 +153,7 @@ def start(tiny_folder, vision_folder, tmp_path, monkeypatch):
     recorded.mkdir(parents=True)
     (recorded / "step_1.parquet").touch()
     (tmp_path / "corpus.jsonl").write_text('{"id": "0", "contents": "Oslo\\nA city."}\n')
-    for name in NAMES:  # found, and not imported
+    for name in TRACKERS:  # found, and not imported
         (tmp_path / f"{name}.py").touch()
     own = {"drawers.py": "environments.md", "mine.py": "recipes.md", "mine.toml": "recipes.md"}
     holds = {"drawers.py": "class Drawers", "mine.py": "PROMPT =", "mine.toml": "mine:PROMPT"}
