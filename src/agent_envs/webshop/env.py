@@ -159,7 +159,7 @@ class WebShop(AgentEnv):
             )
         catalogue = open_catalogue(data, search=search, model=model)
         self.shop = open_shop(catalogue, goals, mode == "strict", price_seed, attributes)
-        panel = open_panel(self.shop, split)
+        panel = open_panel([*self.shop.goals.values()], self.shop.catalogue.folder, split)
         super().__init__(panel, max_turns=max_turns, render_mode=render_mode)
         self.observation, self.reward, self.progress = observation, reward, progress
         self.graded = reward != "success"

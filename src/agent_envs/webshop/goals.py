@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agent_envs.webshop.catalogue import Product
-    from agent_envs.webshop.shop import Shop
 
 KINDS = ("synthetic", "human")
 LIMITS = tuple(10.0 * step for step in range(1, 100))  # dollars
@@ -118,18 +117,16 @@ def _draw_limit(price: float, rng: random.Random) -> tuple[float, str]:
     return limit, f", and price lower than {limit:.2f} dollars"
 
 
-def open_panel(shop: Shop, split: str) -> Panel:
-    """The goals of a split, in the order of the shop's goals.
+def open_panel(goals: list[Goal], folder: Path | None, split: str) -> Panel:
+    """The goals of a split, in their order; `folder` is that of the public data, None without.
 
     Raises:
         ValueError: No such split, or no goals in it.
         MissingAsset: The folder lacks ETO's list.
     """
-    folder = shop.catalogue.folder
     names = ("all", *_EMBEDDED) if folder is None else ("all", *_RANGES, *_RAGEN, *_ETO)
     if split not in names:
         raise ValueError(f"unknown split {split!r}{nearest(str(split), names)}; known: {names}")
-    goals = list(shop.goals.values())
     named = _choose_goals(split, goals, folder)
     chosen = [goal for goal in named if not goal.unmet]
     if not named:

@@ -8,12 +8,17 @@ import shutil
 import pytest
 
 from agent_envs import BadAsset, MissingAsset
+from agent_envs.webshop import goals
 from agent_envs.webshop.catalogue import open_catalogue, read_products
-from agent_envs.webshop.goals import NO_LIMIT, Goal, _read_list, open_panel
+from agent_envs.webshop.goals import NO_LIMIT, Goal, _read_list
 from agent_envs.webshop.pages import BACK, BUY, NEXT, PREVIOUS, SUB_PAGES, Page
 from agent_envs.webshop.shop import find_choices, open_shop
 
 EMBEDDED = ("train", "val", "test")
+
+
+def open_panel(shop, split):
+    return goals.open_panel([*shop.goals.values()], shop.catalogue.folder, split)
 
 
 def shop_of(data, kind="synthetic", *, strict=True, price_seed=0):
