@@ -13,14 +13,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from agent_envs.appworld.apps.app import Refusal
 from agent_envs.appworld.reading import is_same
-
-if TYPE_CHECKING:
-    from agent_envs.appworld.apps import App
-    from agent_envs.appworld.people import Household
 
 UNKNOWN_APP = "No app named {!r} found."
 UNKNOWN_API = "No API named {!r} found in the {} app."
@@ -38,6 +33,10 @@ _TOO_MANY = {  # one shared object for all such replies
 _SHOWN = 200  # characters of an effect's text
 Row = Mapping[str, Any]
 _KEYS = 2**128
+
+
+class Refusal(Exception):
+    """An API refuses a call; the arguments are an HTTP status and a message."""
 
 
 class Opened(NamedTuple):
@@ -224,9 +223,9 @@ class Session:
 
     def __init__(
         self,
-        household: Household,
+        household: Any,
         instruction: str,
-        apps: Mapping[str, type[App]],
+        apps: Mapping[str, Any],
         wanted: Iterable[Effect] = (),
     ) -> None:
         self.apps = apps

@@ -12,6 +12,8 @@ import re
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from agent_envs.appworld.session import Refusal
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -37,10 +39,6 @@ LONGEST_LINE = 200
 LONGEST_LIST = 50
 LONGEST_TEXT = 5000
 MOST_ROWS = 300  # most rows of a kind in an app
-
-
-class Refusal(Exception):
-    """An API refuses a call; the arguments are an HTTP status and a message."""
 
 
 class Parameter(NamedTuple):
@@ -334,7 +332,8 @@ class ApiDocs(App):
         kind = self._session.apps.get(app_name)
         if kind is None:
             raise Refusal(422, f"No app {app_name!r}; apps are {', '.join(self._session.apps)}.")
-        return kind.apis
+        apis: Mapping[str, Api] = kind.apis
+        return apis
 
 
 def _document_api(app_name: str, api: Api) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from agent_envs.appworld.apps.app import (
     Count,
     Page,
     Rating,
-    Refusal,
     Text,
     Words,
     Written,
@@ -19,6 +18,7 @@ from agent_envs.appworld.apps.app import (
     has_words,
     only,
 )
+from agent_envs.appworld.session import Refusal
 
 
 class Files(App):

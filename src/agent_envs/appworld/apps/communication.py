@@ -15,7 +15,6 @@ from agent_envs.appworld.apps.app import (
     Emails,
     Moment,
     Page,
-    Refusal,
     Text,
     Written,
     check_one_of,
@@ -23,6 +22,7 @@ from agent_envs.appworld.apps.app import (
     has_words,
     only,
 )
+from agent_envs.appworld.session import Refusal
 
 if TYPE_CHECKING:
     from agent_envs.appworld.session import Row
