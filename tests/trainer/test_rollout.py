@@ -15,7 +15,7 @@ import pytest
 from agent_envs import Template
 from trainer.errors import RecipeError
 from trainer.learn.sft import demonstrate, require_expert
-from trainer.play.environments import Env, PromptOptions
+from trainer.play.environments import Env, PromptOptions, make_env
 from trainer.play.episode import INSTRUCTION
 from trainer.play.rollout import Rollouts, Task, draw_tasks
 
@@ -396,3 +396,17 @@ def test_demonstrations_wait_at_once(corridor, waiting, monkeypatch):
     together = shown()
     assert repr(alone[0]) == repr(together[0])
     assert alone[1] == 1 < together[1]
+
+
+def test_a_factory_of_any_options_gets_those_that_its_environment_has(corridor, monkeypatch):
+    class Plain(corridor.Corridor):
+        def __init__(self, max_turns=5):
+            super().__init__(max_turns=max_turns)
+
+    monkeypatch.setattr(gym, "registry", dict(gym.registry))
+    monkeypatch.setattr("gymnasium.envs.registration.registry", gym.registry)
+    gym.register("Factory-v0", entry_point=lambda **options: Plain(**options))
+    made = make_env(Env("Factory-v0", max_turns=7), PromptOptions(), split="train")
+    assert made.unwrapped.max_turns == 7
+    with pytest.raises(RecipeError, match=r"Factory-v0 has no splits, got env\.split='odd'"):
+        make_env(Env("Factory-v0", split="odd"), PromptOptions(), split="odd")

@@ -7,6 +7,7 @@ environments; rollouts use an active set.
 from __future__ import annotations
 
 import dataclasses
+import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -146,28 +147,32 @@ def _make_bare(env: Env, split: str, partner: PolicyPartner | None) -> gym.Env[s
         creator = find_creator(env.id, option="env.id")
     except ValueError as error:
         raise RecipeError(str(error)) from error
-    given = _check_options(env, creator, partner)
+    options = _check_options(env, creator, partner)
+    common = {"data": env.data, "split": split, "max_turns": env.max_turns}
     option = "env.split" if split == env.split else "eval.split"
-    if has_option(creator, "split"):
-        given["split"] = split
-    elif split not in _SPLITS:
-        raise RecipeError(f"{env.id} has no splits, got {option}={split!r}; leave {option} out")
-    if has_option(creator, "data"):
-        given["data"] = env.data
-    elif env.data not in {"auto", "embedded"}:
-        raise RecipeError(f"{env.id} reads no data, got env.data={env.data!r}; leave it at 'auto'")
-    if has_option(creator, "max_turns"):
-        given["max_turns"] = env.max_turns
     registered = env.id.rpartition(":")[2] in gym.registry
     maker = partial(gym.make, env.id, disable_env_checker=True) if registered else creator
     ours = creator.__module__.startswith(f"{agent_envs.__name__}.")
-    try:
-        made: gym.Env[str, str] = _call(f"env.id={env.id!r}", maker, given, ours=ours)
-    except ValueError as error:
-        if f"split {split!r}" not in str(error):
-            raise
-        raise RecipeError(f"{option}: {error}") from error
-    return made
+    lacks = {name for name in common if not has_option(creator, name)}
+    while True:
+        if "split" in lacks and split not in _SPLITS:
+            raise RecipeError(f"{env.id} has no splits, got {option}={split!r}; leave {option} out")
+        if "data" in lacks and env.data not in {"auto", "embedded"}:
+            raise RecipeError(
+                f"{env.id} reads no data, got env.data={env.data!r}; leave it at 'auto'"
+            )
+        given = options | {name: common[name] for name in common if name not in lacks}
+        try:
+            made: gym.Env[str, str] = _call(f"env.id={env.id!r}", maker, given, ours=ours)
+        except ValueError as error:
+            unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error.__cause__))
+            if unknown and unknown[1] in common.keys() - lacks - list_parameters(creator).keys():
+                lacks.add(unknown[1])  # of a creator that takes any option and passes it on
+                continue
+            if f"split {split!r}" not in str(error):
+                raise
+            raise RecipeError(f"{option}: {error}") from error
+        return made
 
 
 class _OwnReward(gym.Wrapper[Any, str, Any, str]):
