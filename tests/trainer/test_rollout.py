@@ -405,7 +405,7 @@ def test_a_factory_of_any_options_gets_those_that_its_environment_has(corridor, 
 
     monkeypatch.setattr(gym, "registry", dict(gym.registry))
     monkeypatch.setattr("gymnasium.envs.registration.registry", gym.registry)
-    gym.register("Factory-v0", entry_point=lambda **options: Plain(**options))
+    gym.register("Factory-v0", entry_point=lambda **options: Plain(**options))  # noqa: PLW0108
     made = make_env(Env("Factory-v0", max_turns=7), PromptOptions(), split="train")
     assert made.unwrapped.max_turns == 7
     with pytest.raises(RecipeError, match=r"Factory-v0 has no splits, got env\.split='odd'"):
