@@ -48,12 +48,15 @@ def act_with_key(self, action):
     return turn._replace(reward=2.0) if turn.success and self.key else turn
 
 
-def act_with_other_reason(self, action):
-    """Opening where there is no door has another reason after a step to the left."""
-    self.key |= action == "left"
-    turn = Hallway.act(self, action)
-    other = turn.invalid_reason == "refused" and self.key
-    return turn._replace(invalid_reason="error") if other else turn
+def hide_step(**change):
+    """Opening where there is no door has another outcome after a step to the left."""
+
+    def act(self, action):
+        self.key |= action == "left"
+        turn = Hallway.act(self, action)
+        return turn._replace(**change) if turn.invalid_reason == "refused" and self.key else turn
+
+    return remember(lambda env: setattr(env, "key", False), act=act)
 
 
 def act_paying_first_visits(self, action):
@@ -173,10 +176,8 @@ FAULTS = [
         remember(lambda env: setattr(env, "key", False), act=act_with_key),
         rf"{OTHER_OUTCOME}'open' gives\n  reward",
     ),
-    (
-        remember(lambda env: setattr(env, "key", False), act=act_with_other_reason),
-        rf"{OTHER_OUTCOME}'open' gives\n  invalid_reason",
-    ),
+    (hide_step(invalid_reason="error"), rf"{OTHER_OUTCOME}'open' gives\n  invalid_reason"),
+    (hide_step(failure=True), rf"{OTHER_OUTCOME}'open' gives\n  terminated"),
     (
         remember(lambda env: setattr(env, "been", {-1}), act=act_paying_first_visits),
         rf"{OTHER_OUTCOME}reward (0\.0 or 0\.1|0\.1 or)",
