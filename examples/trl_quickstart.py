@@ -66,5 +66,5 @@ grpo.save_model(str(OUT / "policy"))
 
 end = evaluated(str(OUT / "policy"), OUT / "end.json")
 if args.process_index == 0:
-    show(evaluate.table(end, before=start))
+    show(evaluate.make_table(end, before=start))
 grpo.accelerator.end_training()  # a process group that is still open may abort the exit

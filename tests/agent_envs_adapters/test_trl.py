@@ -252,7 +252,7 @@ def test_evaluation_plays_the_held_out_tasks(make):
         config={"num_generations_eval": 1, "per_device_eval_batch_size": 4},
         eval_dataset=dataset(held_out, 4),
     )
-    found = trainer.run.evaluate()
+    found = trainer.evaluate()
     assert 1 <= found["eval_turns"] <= 2
 
 
