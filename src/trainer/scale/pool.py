@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from trainer.engine.vllm import VLLMEngine
     from trainer.model.policy import Policy
     from trainer.play.failures import Failure
-    from trainer.play.records import Episode
-    from trainer.play.rollout import Task
+    from trainer.play.records import Episode, Task
 
 
 class Order(NamedTuple):
