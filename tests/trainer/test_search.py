@@ -11,7 +11,7 @@ from trainer.learn.batch import collate, make_rows
 from trainer.learn.sft import attempt_demonstrations
 from trainer.learn.update import token_logprobs
 from trainer.play import episode_files as episodes
-from trainer.play.rollout import Task
+from trainer.play.records import Task
 from trainer.run.metrics import describe
 
 from .conftest import Script

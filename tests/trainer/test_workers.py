@@ -207,8 +207,8 @@ def test_errors_come_back_as_they_are(odd):
 def test_a_step_that_does_not_end_is_killed(odd):
     began = time.monotonic()
     message = (
-        r"WorkerError: odd:Odd, task 'odd/[01]': step did not end within 0\.5 s, and its worker process was "
-        r"killed; raise env\.step_seconds \(now 0\.5\) if it may take longer"
+        r"WorkerError: odd:Odd, task 'odd/[01]': step did not end within 0\.5 s, and its worker "
+        r"process was killed; raise env\.step_seconds \(now 0\.5\) if it may take longer"
     )
     with pytest.raises(EpisodeError, match=message):
         play(odd(step_seconds=0.5), "sleep")
