@@ -207,14 +207,11 @@ def test_a_thought_without_end():
 @pytest.mark.parametrize(
     ("feedback", "reason"),
     [
-        ("all is well", ""),
         ("Execution successful.", ""),
         ("No code available to execute.", "format"),
         ("Maximum number of executions (50) reached.", "timeout"),
         ("Execution failed. Traceback:\nException: Execution timed out after 100 s", "timeout"),
-        ("Exception: No app named 'x' found.", "unknown"),
         ("No app named x\nExecution failed. Traceback:\nZeroDivisionError: x", "error"),
-        ('Exception: Response status code is 422:\n{"message": ""}', "refused"),
         ('Exception: Response status code is 500:\n{"message": ""}', "error"),
     ],
 )
@@ -391,13 +388,15 @@ def test_refused_options(options, message):
 def test_what_it_reads_from_a_request_is_what_the_task_was_made_with(family):
     for seed in range(60):
         task = make_task(f"{family.name}-{seed}")
-        assert solve(task.instruction) == family.write_solution(task.plan)
+        codes = family.write_solution(task.plan)
+        assert solve(task.instruction) == codes
+        assert all(read_reply(reply(code), 100) == (code, True) for code in codes)
 
 
 @pytest.mark.parametrize(
     "family",
     [
-        pytest.param(name, marks=pytest.mark.long if place % 4 else ())
+        pytest.param(name, marks=pytest.mark.long if place % 8 else ())
         for place, name in enumerate(FAMILIES)
     ],
 )
