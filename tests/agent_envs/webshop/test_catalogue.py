@@ -278,7 +278,7 @@ ASKED = {"instruction": "x", "instruction_attributes": ["x"], "instruction_optio
 REFUSED = [  # fields of the record A2, words of the message about it
     ({"name": None}, "field 'name': a text is needed, got None"),
     *(
-        ({field: {}}, f"field '{field}': a text is needed, got {{}}")
+        ({field: 5}, f"field '{field}': a text is needed, got 5")
         for field in ("full_description", "product_category", "category", "query")
     ),
     ({"name": LONG}, "field 'name': a text is needed with at most 100000 characters, got 100001"),
