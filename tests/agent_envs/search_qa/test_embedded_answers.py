@@ -16,9 +16,7 @@ from agent_envs.search_qa.forms import read_forms
 pytestmark = pytest.mark.slow
 
 NEGATED = ("not {}", "no {}", "never {}", "It is not {}", "{}, not", "other than {}", "non-{}")
-BOTH = (
-    ["{1}", "{} or {}", "{1} or {0}", "{} and {}", "{}, {}", "{1} {0}", "{}/{}", "{} ({})", "{}; {}"]
-)  # fmt: skip
+BOTH = ("{1}", "{} or {}", "{1} or {0}", "{} and {}", "{}, {}", "{1} {0}", "{}/{}", "{} ({})")
 UNITS = ("K", "°F", "‰", "BC", "km", "kg", "weeks", "ppm", "million", "neutrons", "$", "°N")
 
 
