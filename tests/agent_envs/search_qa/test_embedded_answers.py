@@ -26,7 +26,7 @@ def kinds(request):
     found = defaultdict(list)
     for question in open_data("embedded").questions.values():
         asked = question.steps[-1]["question"] if question.kind != "comparison" else question.text
-        found[" ".join(asked.split()[:4])].append(question)
+        found[" ".join(asked.split()[:2])].append(question)
     return [questions[:: request.param] for questions in found.values()]
 
 
