@@ -172,6 +172,7 @@ class Meaning:
         return self.encode_queries([f"{passage.title}\n{passage.text}" for passage in passages])
 
 
+@pytest.mark.slow  # faiss
 def test_a_dense_search_finds_what_is_meant(monkeypatch, folder_of, record, wanted):
     monkeypatch.setattr(module, "open_encoder", lambda model: Meaning())
     table = record("A2", name="Oak table for a kitchen", full_description="", small_description=[])
