@@ -160,9 +160,14 @@ def test_environments_and_credit_import_gymnasium_and_numpy_and_more_only_where_
             "import gymnasium\nenv = gymnasium.make('agent_envs:AlfWorld-v0')\nenv.reset(seed=1)",
             LIGHT | {"agent_envs", "env_assets"},
         ),
+        (
+            "import gymnasium\nenv = gymnasium.make('agent_envs:WebShop-v0')\nenv.reset(seed=1)\n"
+            "env.step('search[lamp]')",
+            LIGHT | {"agent_envs", "env_assets"},
+        ),
         ("import credit", LIGHT | {"credit"}),
     ],
-    ids=["agent_envs", "testing", "AlfWorld", "credit"],
+    ids=["agent_envs", "testing", "AlfWorld", "WebShop", "credit"],
 )
 def test_what_an_import_loads(program, allowed):
     assert modules_after(program) <= allowed
