@@ -47,7 +47,7 @@ def _embedded_data(monkeypatch):
 
 def turns(env_id: str) -> int:
     """How many turns the audit of the anchors plays: those of a browser take long."""
-    return 10 if env_id == "WebShopSite-v0" else 300
+    return 10 if env_id == "WebShopSite-v0" else 120
 
 
 def best(env: gym.Env):

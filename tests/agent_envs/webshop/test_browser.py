@@ -193,41 +193,6 @@ def test_hostile_texts_run_nothing(env, hostile):
     on_site.close()
 
 
-# -- what a person does: real clicks, the browser's buttons, a narrow screen ----------------------
-
-
-def test_keyboard_clicks_back_and_forward(env):
-    from selenium.webdriver.support.wait import WebDriverWait
-
-    env.reset(seed=3)
-    driver, one = driven(env), env._window.site
-    wait = WebDriverWait(driver, 20, poll_frequency=0.02)
-
-    def arrive(kind):
-        wait.until(lambda d: one.find_page(d.current_url).kind == kind)
-        return one.find_page(driver.current_url)
-
-    driver.find_element("name", "query").send_keys("Rain Jacket\n")
-    assert arrive("results").query == "rain jacket"
-    driver.find_element("css selector", ".cards li:nth-child(3) a").click()
-    item = arrive("item")
-    driver.find_element("css selector", ".values a:nth-child(2)").click()
-    wait.until(lambda d: one.find_page(d.current_url).options)
-    assert driver.find_element("css selector", "[aria-checked=true]").text == "beige"
-    driver.back()
-    wait.until(lambda d: one.find_page(d.current_url) == item)
-    driver.back()
-    arrive("results")
-    driver.forward()
-    arrive("item")
-    driver.find_element("css selector", ".buy button").click()
-    receipt = arrive("done")
-    driver.back()  # some browsers show the page that they kept; all know better when they ask
-    driver.refresh()
-    assert arrive("done") == receipt
-    assert driver.find_element("tag name", "h1").text == "Thank you for shopping with us!"
-
-
 def test_only_the_loopback_server_is_asked(quiet, monkeypatch, tmp_path):
     """By Chromium's own log of the network, which has what pages ask for and what it asks."""
     log = tmp_path / "network.json"
