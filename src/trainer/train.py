@@ -52,7 +52,7 @@ from trainer.run import run_folder as records
 from trainer.run.checkpoint import Checkpoints
 from trainer.run.checks import check_columns, check_folder, check_source
 from trainer.run.lock import FolderLock
-from trainer.run.metrics import Metrics, Silent, StallWatch, Tracker, concentration, describe
+from trainer.run.metrics import Metrics, Silent, StallWatch, concentration, describe, open_tracker
 from trainer.run.stopping import Stop, Stopped, note_signals
 from trainer.scale import parallel, sharding
 
@@ -109,7 +109,7 @@ def train(
             run.go(Silent())
             return
         totals = {"start": 1, "sft": recipe.sft.steps, "rl": recipe.run.steps}
-        trackers = [Tracker(name, folder, asdict(recipe)) for name in track]
+        trackers = [open_tracker(name, folder, asdict(recipe)) for name in track]
         with Metrics(folder, totals, console=console, trackers=trackers) as log:
             provenance.write(folder, run.tasks, run.panel)
             run.go(log)
