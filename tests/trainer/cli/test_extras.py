@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from trainer.cli import TRACEBACK
-from trainer.cli.extras import INCLUDES, PACKAGES, MissingExtraError, require_extra
+from trainer.cli.extras import PACKAGES, MissingExtraError, require_extra
 
 ROOT = Path(__file__).parents[3]
 OTHERS = ("PIL", "bm25s", "faiss", "flask", "httpx2", "markupsafe", "selenium", "tokenizers")
@@ -144,7 +144,7 @@ def test_the_packages_are_those_of_the_extras():
         return found
 
     for extra, packages in PACKAGES.items():
-        assert {*packages, *packages_of(*INCLUDES[extra])} == names(extra)
+        assert {*packages} == names(extra)
 
 
 def test_what_is_installed_is_not_missing():
