@@ -286,7 +286,10 @@ def test_any_bare_text_is_a_value_or_refused(text):
         ("name=x/../../y", r"name = 'x/\.\./\.\./y': a recipe's name is one plain name"),
         ("name=..", "one plain name"),
         ("name=", "one plain name"),
-        ("judge.timeout=0", "judge: .*timeout of an endpoint must be above 0, got 0"),
+        (
+            "judge.timeout=0",
+            "judge: .*timeout of an endpoint must be finite and above 0, got 0",
+        ),
         ("judge.timeout=x", r"judge\.timeout = 'x': .*valid number"),
         ("judge.timeut=3", r"no option 'judge\.timeut'; did you mean 'judge\.timeout'"),
         ("judge.url=http://me:secret@h/v1", "judge: (?!.*secret).*contains a user name, password"),

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import BaseModel
 
 from agent_envs.imports import message_of
-from trainer.play import records
+from trainer.play import episode_files
 from trainer.run import evaluate, metrics
 from trainer.run.checkpoint import read_json
 
@@ -158,7 +158,7 @@ def read_step(path: Path) -> list[Episode]:
     Raises:
         ValueError: The file holds none.
     """
-    if played := records.read_episodes(path):
+    if played := episode_files.read_episodes(path):
         return played
     raise ValueError("it has no episodes")
 
