@@ -16,9 +16,8 @@ from agent_envs import INFO_KEYS, ParseReply, Prompt
 from agent_envs.retrieval.factory import Scripted
 from agent_envs.retrieval.passages import Passage
 from agent_envs.search_qa import search_r1
-from agent_envs.search_qa.accepted import Accepted
 from agent_envs.search_qa.answers import normalise
-from agent_envs.search_qa.env import Facts, SearchQA
+from agent_envs.search_qa.env import SearchQA
 from agent_envs.search_qa.experts import Oracle
 from agent_envs.search_qa.replies import TAGS
 from agent_envs.search_qa.wiki import WikiSearch
@@ -212,15 +211,6 @@ def test_the_protocols_limits(make, play, protocol, searches):
     assert strict.reset()[1]["searches_left"] == 6
 
 
-def test_what_is_not_understood_costs_a_turn_and_no_search(make, play):
-    *_, (*_, info) = play(make(max_turns=3, max_searches=3), "hm", SEARCH.format("chad"))
-    assert (info["searches_left"], info["turn"]) == (2, 2)
-    assert play(make(max_turns=2), "hm", "x" * 70_000)[-1][1:4] == (0.0, False, True)
-    none = play(make(max_searches=0, max_turns=1), SEARCH.format("chad"))
-    assert values(none, "searches_left") == [0, 0]
-    assert none[1][4]["invalid_reason"] == "refused"
-
-
 # progress and anchors
 
 
@@ -297,23 +287,6 @@ def test_the_text_anchor_is_the_latest_information(make, play):
     start, one, hm, found = values(records, "anchor")
     assert start == "What is the capital of Chad"
     assert one == found != hm == ""
-
-
-def test_each_part_of_the_anchor_counts():
-    facts = Facts("q", ("a",), frozenset({"a"}), searches=1, answered=False)
-    changes = [{"question": "p"}, {"seen": frozenset({"a", "b"})}, {"answered": True}]
-    anchors = [facts._replace(**change).make_anchor(2, True) for change in [{}, *changes]]
-    assert len({*anchors, facts.make_anchor(1, True), facts.make_anchor(2, False)}) == 6
-    way = facts._replace(searches=2, gained=True, first_answered=True)
-    assert way.make_anchor(2, True) == facts.make_anchor(2, True)
-
-
-def test_only_gold_passages_show_the_answer_if_they_are_known():
-    accepted = Accepted(["Lima"], "Which city is the capital of Peru?")
-    found = [Passage("a", "Peru", "Its capital is Lima.")]
-    shown = [Facts("q", gold).has_answer(found, accepted) for gold in ((), ("a",), ("b",))]
-    assert shown == [True, True, False]
-    assert Facts("q", ("a", "b", "a"), frozenset({"a", "c"})).progress == 1 / 2
 
 
 # rewards
