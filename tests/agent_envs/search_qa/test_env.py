@@ -17,7 +17,7 @@ from agent_envs.retrieval.factory import Scripted
 from agent_envs.retrieval.passages import Passage
 from agent_envs.search_qa import search_r1
 from agent_envs.search_qa.answers import normalise
-from agent_envs.search_qa.env import SearchQA
+from agent_envs.search_qa.env import Facts, SearchQA
 from agent_envs.search_qa.experts import Oracle
 from agent_envs.search_qa.replies import TAGS
 from agent_envs.search_qa.wiki import WikiSearch
@@ -287,6 +287,13 @@ def test_the_text_anchor_is_the_latest_information(make, play):
     start, one, hm, found = values(records, "anchor")
     assert start == "What is the capital of Chad"
     assert one == found != hm == ""
+
+
+def test_facts_of_gold_passages_and_of_a_shown_answer():
+    facts = Facts("q", ("a", "b", "a"), frozenset({"a", "c"}), searches=1, answered=False)
+    assert facts.progress == 1 / 2
+    anchors = [facts._replace(answered=shown).make_anchor(2, True) for shown in (False, True)]
+    assert anchors[0] != anchors[1]
 
 
 # rewards
