@@ -160,18 +160,9 @@ FAULTS = [
     (alter(observation_length=5), "not .*in.* space"),
     (return_other(lambda shown, _, *rest: (shown, 0, *rest)), "the reward must be a float, got 0"),
     (return_other(lambda _, *rest: ("\udcff", *rest)), "the observation has an unpaired surrogate"),
-    (
-        return_other(lambda *told: (*told[:3], told[2] or told[3], told[4])),
-        "both terminated and tr",
-    ),
-    (
-        return_other(lambda *told: (*told[:3], not told[2], told[4])),
-        "truncated before the turn limit",
-    ),
-    (
-        return_other(lambda o, r, end, *rest: (o, r, np.bool_(end), *rest)),
-        "terminated must be a bool",
-    ),
+    (return_other(lambda *told: (*told[:3], any(told[2:4]), told[4])), "both terminated and tr"),
+    (return_other(lambda *told: (*told[:3], not told[2], told[4])), "truncated before the turn"),
+    (return_other(lambda o, r, end, *rest: (o, r, np.bool_(end), *rest)), "must be a bool"),
     (return_other(lambda o, r, end, *rest: (o, r, False, *rest)), "success must be terminated"),
 ]
 

@@ -294,6 +294,8 @@ def test_facts_of_gold_passages_and_of_a_shown_answer():
     assert facts.progress == 1 / 2
     anchors = [facts._replace(answered=shown).make_anchor(2, True) for shown in (False, True)]
     assert anchors[0] != anchors[1]
+    way = facts._replace(searches=2, gained=True, first_answered=True)
+    assert way.make_anchor(2, True) == anchors[0]
 
 
 # rewards
@@ -501,6 +503,8 @@ def test_no_reply_breaks_it_and_only_the_answer_is_a_success(
 
 # refusals
 
+VERL = {"protocol": "verl_agent", "strict_compat": True}
+
 
 @pytest.mark.parametrize(
     ("options", "message"),
@@ -513,10 +517,7 @@ def test_no_reply_breaks_it_and_only_the_answer_is_a_success(
         ({"max_turns": 0}, "max_turns must be at least 1, got 0"),
         ({"retriever": "bm52"}, "unknown retriever 'bm52', did you mean 'bm25'?"),
         ({"retriever": "bm25", "data": ()}, "'bm25' needs a corpus.jsonl in the data folder, or a"),
-        (
-            {"protocol": "verl_agent", "strict_compat": True, "reward": "format"},
-            "reward='format' with strict_compat needs protocol='search_r1'",
-        ),
+        (VERL | {"reward": "format"}, "with strict_compat needs protocol='search_r1'"),
         ({"strict_compat": True, "max_searches": 2}, "set max_turns instead of max_searches"),
         ({}, "reads whole replies itself"),
     ],
