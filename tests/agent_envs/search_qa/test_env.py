@@ -17,6 +17,7 @@ from agent_envs.retrieval.factory import Scripted
 from agent_envs.retrieval.passages import Passage
 from agent_envs.search_qa import search_r1
 from agent_envs.search_qa.answers import normalise
+from agent_envs.search_qa.accepted import Accepted
 from agent_envs.search_qa.env import Facts, SearchQA
 from agent_envs.search_qa.experts import Oracle
 from agent_envs.search_qa.replies import TAGS
@@ -296,6 +297,10 @@ def test_facts_of_gold_passages_and_of_a_shown_answer():
     assert anchors[0] != anchors[1]
     way = facts._replace(searches=2, gained=True, first_answered=True)
     assert way.make_anchor(2, True) == anchors[0]
+    accepted = Accepted(["Lima"], "Which city is the capital of Peru?")
+    found = [Passage("a", "Peru", "Its capital is Lima.")]
+    shown = [Facts("q", gold).has_answer(found, accepted) for gold in ((), ("a",), ("b",))]
+    assert shown == [True, True, False]
 
 
 # rewards
