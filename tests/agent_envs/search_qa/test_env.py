@@ -16,8 +16,8 @@ from agent_envs import INFO_KEYS, ParseReply, Prompt
 from agent_envs.retrieval.factory import Scripted
 from agent_envs.retrieval.passages import Passage
 from agent_envs.search_qa import search_r1
-from agent_envs.search_qa.answers import normalise
 from agent_envs.search_qa.accepted import Accepted
+from agent_envs.search_qa.answers import normalise
 from agent_envs.search_qa.env import Facts, SearchQA
 from agent_envs.search_qa.experts import Oracle
 from agent_envs.search_qa.replies import TAGS
