@@ -193,7 +193,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "spans, backwards": (scatter([[1, 1]], [(0, 0, 1), (0, 2, 1)]), r"spans row 1 is \[0 2 1\]"),
     "spans, in common": (scatter([[1] * 3], [(0, 0, 2), (0, 1, 3)]), "0 and 1 have tokens of row"),
     "spans, equal": (scatter([[1, 1]], [(0, 0, 2), (0, 0, 2)]), "0 and 1 have tokens of row 0"),
-    "spans, uncovered": (scatter([[1] * 3], [(0, 0, 1), (0, 1, 2)]), "token 2 of row 0 is in no span"),
+    "spans, uncovered": (scatter([[1] * 3], [(0, 0, 1), (0, 1, 2)]), "token 2 .* is in no span"),
     "spans, outside": (scatter([[1, 0, 1]], [(0, 0, 1), (0, 1, 3)]), "token 1 of row 0 is in span"),
     "advantage, a length": (scatter([[1], [1]], None, [1.0]), "advantage has 1 rows, .* has 2"),
     "advantage, NaN": (scatter([[1], [1]], None, [1.0, np.nan]), "advantage row 1 is nan"),
