@@ -71,47 +71,36 @@ def start(*path):
 
 def test_a_wheel_a_clone_and_a_link_start(site, tmp_path):
     assert not any(map(agent_envs_command.problem_with, agent_envs_command.PACKAGES))
-    assert start(site) == "ours"
     (tmp_path / "link").symlink_to(site)
-    assert start(tmp_path / "link") == "ours"
     clone(tmp_path / "src")
     write(tmp_path / "src" / "trainer" / "__init__.py", "# edited\n")
-    assert start(tmp_path / "src") == "ours"
-    assert start(tmp_path / "src", site) == "ours"
+    (tmp_path / "mine" / "credit").mkdir(parents=True)  # a folder without __init__ is no package
+    for path in (
+        [site], [tmp_path / "link"], [tmp_path / "src"], [tmp_path / "src", site],
+        [tmp_path / "mine", site],
+    ):  # fmt: skip
+        assert start(*path) == "ours"
     install(site, "credit", {"credit/__init__.py": FOREIGN})
     write(site / "credit" / "__init__.py")  # ours, installed over another
     assert start(site) == "ours"
 
 
-@pytest.mark.parametrize("package", agent_envs_command.PACKAGES)
-def test_a_distribution_that_comes_first_is_to_be_uninstalled(site, tmp_path, package):
-    install(tmp_path / "user", f"the-{package}", {f"{package}/__init__.py": FOREIGN})
-    assert start(tmp_path / "user", site) == (
-        f"agent-envs: `import {package}` finds {tmp_path}/user/{package}/__init__.py instead of "
-        f"{site}/{package}/__init__.py: pip uninstall the-{package}"
-    )
-
-
-def test_another_copy_of_ours_that_comes_first_is_to_be_uninstalled(site, tmp_path):
-    clone(tmp_path / "src")
-    for folder, name, rest in (
-        ("first", "trainer", tmp_path / "src"),
-        ("user", "agent-envs", site),
-    ):
-        install(tmp_path / folder, name, {"trainer/__init__.py": FOREIGN})
-        message = start(tmp_path / folder, rest)
-        assert message.endswith(f"instead of {rest}/trainer/__init__.py: pip uninstall {name}")
-
-
-def test_a_folder_of_a_users_own_is_to_be_renamed(site, tmp_path):
-    write(tmp_path / "mine" / "credit" / "__init__.py", FOREIGN)
-    assert start(tmp_path / "mine", site) == (
-        f"agent-envs: `import credit` finds {tmp_path}/mine/credit/__init__.py instead of "
-        f"{site}/credit/__init__.py: rename it, or take it off PYTHONPATH"
-    )
-    write(tmp_path / "mine" / "credit" / "__init__.py")
-    (tmp_path / "mine" / "credit" / "__init__.py").unlink()  # a folder without it is no package
-    assert start(tmp_path / "mine", site) == "ours"
+@pytest.mark.parametrize(
+    ("name", "package", "remedy"),
+    [
+        *((f"the-{one}", one, f"pip uninstall the-{one}") for one in agent_envs_command.PACKAGES),
+        ("agent-envs", "trainer", "pip uninstall agent-envs"),  # another copy of ours
+        (None, "credit", "rename it, or take it off PYTHONPATH"),  # a folder of a user's own
+    ],
+)
+def test_what_comes_first_is_to_be_uninstalled_or_renamed(site, tmp_path, name, package, remedy):
+    file = f"{package}/__init__.py"
+    if name:
+        install(tmp_path / "user", name, {file: FOREIGN})
+    else:
+        write(tmp_path / "user" / file, FOREIGN)
+    said = f"`import {package}` finds {tmp_path}/user/{file} instead of {site}/{file}: {remedy}"
+    assert start(tmp_path / "user", site) == f"agent-envs: {said}"
 
 
 def test_a_distribution_that_overwrote_ours_and_then_left(site):

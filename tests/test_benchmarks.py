@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -73,30 +73,6 @@ def test_a_benchmark_measures(name, options, shown):
 
 def test_every_benchmark_is_started():
     assert {name.split()[0] for name in QUICK | HEAVY} == {p.stem for p in FOLDER.glob("*.py")}
-
-
-def test_trl_plays_the_games_as_we_do():
-    """What TRL is given plays turns of our environments, with or without TRL."""
-    spec = spec_from_file_location("benchmark_of_the_trainer", FOLDER / "trainer.py")
-    spec.loader.exec_module(module := module_from_spec(spec))
-    policy = module.Policy.load("pocket")
-    chosen = module.recipe.load(module.recipes.study("household")["grpo"], ["env.max_turns=3"])
-    games = module.Games(chosen, policy.chat, 2, 4)
-    rollouts = [games.prompts[0]] * 2 + [games.prompts[1]] * 2
-    look = list(policy.chat.reply("<think></think><action>look</action>"))
-    assert games.valid(rollouts, [look, look[:1], look, look]) == [1.0, 0.0, 1.0, 1.0]
-
-    class Scripted:
-        def _generate_single_turn(self, seen, *_):
-            return [look for _ in seen], None
-
-    told = games.play(rollouts, Scripted())
-    assert told["success"] == [0.0] * 4
-    assert games.counts[-1][0] == 12  # three turns of each
-    for ids, mask in zip(told["completion_ids"], told["env_mask"], strict=True):
-        assert len(ids) == len(mask)
-        assert [i for i, ours in zip(ids, mask, strict=True) if ours] == look * 3
-    assert told["prompt_ids"][0] == list(policy.chat.opening(rollouts[0][0]["content"]))
 
 
 @pytest.mark.skipif(find_spec("trl") is None, reason="TRL is not installed")

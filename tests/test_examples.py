@@ -180,36 +180,3 @@ def test_the_sdk_agent_is_scored(name, monkeypatch):
         found = scores(printed(sdk.main, "stub", server.url, "3", *good, "AlfWorld-v0"))
     assert {found[name] for name in good} == {(100, 44, 100, 100, 1.0)}
     assert found["AlfWorld-v0"][:4] == (0, 0, 56, 0)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param("react_agent", marks=WITH_OPENAI),
-        pytest.param("agents_sdk", marks=WITH_AGENTS),
-    ],
-)
-@pytest.mark.parametrize("error", [ConnectionError, KeyboardInterrupt])
-def test_scores_before_a_failure_are_printed(name, error, monkeypatch):
-    """The endpoint is down, or Ctrl-C comes, in the third of five episodes."""
-    module = loaded(name, monkeypatch)
-    play, left = module.play, [1, 1]
-
-    def failing(*given):
-        if not left:
-            raise error("down")
-        left.pop()
-        return play(*given)
-
-    monkeypatch.setattr(module, "play", failing)
-    reply = as_text if name == "react_agent" else as_tool_call
-    with (
-        ChatServer(Player(monkeypatch, ("EZPoints-v0",), reply)) as server,
-        contextlib.redirect_stdout(io.StringIO()) as said,
-        pytest.raises(error),
-    ):
-        module.main("stub", server.url, "5", "EZPoints-v0", "AlfWorld-v0")
-    # 2 of 2: Wilson's interval is [2 / (2 + 1.96^2), 1] = [34.2%, 100%]
-    assert said.getvalue() == (
-        "EZPoints-v0: success 100% [34%, 100%], valid 100%, progress 1.00, 2 of 5 episodes\n"
-    )

@@ -133,26 +133,20 @@ def test_no_cycle_of_imports_in_functions_and_for_types_included():
     TopologicalSorter(arrows).prepare()  # a CycleError names the modules of a cycle
 
 
-def test_environments_import_gymnasium_and_numpy_only():
-    allowed = {"gymnasium", "numpy", "agent_envs", "env_assets"}
-    heavy = {
-        name: at_import(tree) - allowed
-        for name, tree in modules().items()
-        if name.partition(".")[0] == "agent_envs" and not name.startswith("agent_envs.cli.")
-    }
-    heavy["agent_envs.webshop.warden"] -= {"psutil"}  # a program of its own, beside a browser
-    assert {name: others for name, others in heavy.items() if others} == {}
-
-
-def test_credit_imports_numpy_and_more_only_where_it_says():
+def test_environments_and_credit_import_gymnasium_and_numpy_and_more_only_where_they_say():
     heavy = {}
     for name, tree in modules().items():
-        if not name.startswith("credit"):
+        package, _, module = name.partition(".")
+        if package == "agent_envs" and not module.startswith("cli."):
+            allowed = {"gymnasium", "numpy", "agent_envs", "env_assets"}
+            allowed |= {"psutil"} if module == "webshop.warden" else set()  # a program beside
+        elif package == "credit":
+            allowed = {"numpy", "credit"}
+            allowed |= {"gymnasium"} if module == "rewards" else set()
+            on_torch = module.rpartition(".")[2] in ON_LOG_PROBABILITIES
+            allowed |= {"torch"} if on_torch else set()
+        else:
             continue
-        module = name.rpartition(".")[2]
-        allowed = {"numpy", "credit"}
-        allowed |= {"gymnasium"} if module == "rewards" else set()
-        allowed |= {"torch"} if module in ON_LOG_PROBABILITIES else set()
         heavy[name] = at_import(tree) - allowed
     assert {name: others for name, others in heavy.items() if others} == {}
 
@@ -166,22 +160,21 @@ def test_credit_imports_numpy_and_more_only_where_it_says():
             "import gymnasium\nenv = gymnasium.make('agent_envs:AlfWorld-v0')\nenv.reset(seed=1)",
             LIGHT | {"agent_envs", "env_assets"},
         ),
+        (
+            "import gymnasium\ngymnasium.make('agent_envs:WebShop-v0').reset(seed=1)",
+            LIGHT | {"agent_envs", "env_assets"},
+        ),
         ("import credit", LIGHT | {"credit"}),
     ],
-    ids=["agent_envs", "testing", "AlfWorld", "credit"],
+    ids=["agent_envs", "testing", "AlfWorld", "WebShop", "credit"],
 )
 def test_what_an_import_loads(program, allowed):
     assert modules_after(program) <= allowed
 
 
 @pytest.mark.parametrize("package", ["agent_envs", "credit"])
-def test_no_torch_and_no_other_layer_is_needed(package):
-    absent = ["torch", "transformers", "pydantic", "scipy", *MAY_IMPORT]
-    absent.remove(package)
-    blocked = "\n".join(f"sys.modules[{name!r}] = None" for name in absent)
-    modules_after(f"import sys\n{blocked}\nimport {package}")
-
-
-def test_an_environment_is_loaded_only_when_it_is_made():
-    program = "import agent_envs, sys\nassert not any('alfworld' in name for name in sys.modules)"
-    modules_after(program)
+def test_no_torch_and_no_other_layer_is_needed_and_no_environment_is_loaded(package):
+    absent = {"torch", "transformers", "pydantic", "scipy", *MAY_IMPORT} - {package}
+    blocked = "\n".join(f"sys.modules[{name!r}] = None" for name in sorted(absent))
+    loaded = "assert not any('alfworld' in name for name in sys.modules)"
+    modules_after(f"import sys\n{blocked}\nimport {package}\n{loaded}")

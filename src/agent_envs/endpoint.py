@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 
 from agent_envs import web
 from agent_envs.assets import require
+from agent_envs.options import check_options
 from agent_envs.panels import nearest
 from agent_envs.web import (
     BadAnswerError,
@@ -35,7 +36,6 @@ from agent_envs.web import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from urllib.parse import SplitResult
 
     from agent_envs.web import Process, Reply
 
@@ -164,15 +164,23 @@ class Endpoint:
     completion_price: float = 0.0
 
     def __post_init__(self) -> None:
-        for option in fields(self):
-            self._check(option.name, type(option.default))
+        check_options(Endpoint, (), vars(self))
+        for name, given in vars(self).items():
+            least = -math.inf if name == "temperature" else 0
+            above = name in {"timeout", "parallel"}
+            if isinstance(given, str) or (least <= given < math.inf and (given or not above)):
+                continue
+            raise ValueError(
+                f"{name} of an endpoint must be finite and {'above' if above else 'at least'} 0, "
+                f"got {given}"
+            )
         if self.key and not _NAME.fullmatch(self.key):
             raise ValueError(
                 "key must be the name of an environment variable, such as OPENAI_API_KEY, not the "
                 "key itself; the value given is not such a name"
             )
         parts = urlsplit(self.url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname or not _has_port(parts):
+        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0:
             raise ValueError(
                 "an endpoint needs a model and an address like 'http://127.0.0.1:8000/v1', "
                 f"got an address of scheme {parts.scheme!r} at {parts.netloc.rpartition('@')[2]!r}"
@@ -187,18 +195,6 @@ class Endpoint:
                 f"budget_cost={self.budget_cost:g} needs prompt_price and completion_price, the "
                 "prices of a million tokens"
             )
-
-    def _check(self, name: str, kind: type) -> None:
-        given: Any = getattr(self, name)
-        fits = isinstance(given, (int, float) if kind is float else kind)
-        if not fits or isinstance(given, bool):
-            raise TypeError(f"{name} of an endpoint must be a {kind.__name__}, got {given!r:.60}")
-        if kind is str:
-            return
-        if not math.isfinite(given) or (given < 0 and name != "temperature"):
-            raise ValueError(f"{name} of an endpoint must be finite and at least 0, got {given}")
-        if name in {"timeout", "parallel"} and not given:
-            raise ValueError(f"{name} of an endpoint must be above 0, got {given}")
 
     def ask(self, messages: Messages, *, about: str) -> str:
         """The model's answer as text; `about` names the conversation in error messages.
@@ -242,8 +238,6 @@ class Endpoint:
         return line.usage if isinstance(line, _Line) else Usage()
 
     def _answer(self, question: Question[Answer]) -> Answer:
-        if not self.model:
-            raise ValueError(f"an endpoint needs a model, got none for {self.url}")
         file = self._find_file(question)
         if file is not None and file.exists():
             return self._read_file(file, question)
@@ -274,7 +268,7 @@ class Endpoint:
             text = json.loads(file.read_text(encoding="utf-8"))["answer"]
             if isinstance(text, str):
                 return question.read(text)
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, KeyError, TypeError, RecursionError, RepeatedKeyError):
             pass
         raise EndpointError(
             f"{file} has no valid answer on {question.about}; delete it to request it again"
@@ -380,7 +374,7 @@ class Endpoint:
     def _read_answer(self, text: str, question: Question[Answer]) -> Answer:
         try:
             return question.read(text)
-        except ValueError as error:
+        except (ValueError, RepeatedKeyError) as error:
             safe = self._redact(text)
             why = str(error) if safe == text else "it is not in the form asked for"
             raise _Failure("wrong", f"{why}, answer {safe[:200]!r}") from None
@@ -487,14 +481,6 @@ def read_usage() -> Usage:
     return Usage(*map(sum, zip(*lines, strict=True))) if lines else Usage()
 
 
-def _has_port(parts: SplitResult) -> bool:
-    """Whether an address has a valid port or none."""
-    try:
-        return parts.port != 0
-    except ValueError:
-        return False
-
-
 class _Line:
     """The state of an endpoint in a process; only the event loop changes it."""
 
@@ -530,7 +516,7 @@ def _read_content(content: Any, *, cut: bool) -> str:
     return content
 
 
-class RepeatedKeyError(ValueError):
+class RepeatedKeyError(Exception):
     """A JSON object has the same key twice."""
 
 
@@ -552,12 +538,11 @@ def read_json(text: str, opening: str = "{") -> Any:
     """The JSON in an answer, ignoring text around it: the last object, or with "[" the last array.
 
     Raises:
-        ValueError: There is no JSON, or an object has the same key twice.
+        ValueError: There is no JSON.
+        RepeatedKeyError: An object has the same key twice.
     """
     try:
         return json.loads(text, object_pairs_hook=refuse_repetition)
-    except RepeatedKeyError:
-        raise
     except (ValueError, RecursionError):
         pass
     _, closed, answer = text.partition("</think>")
@@ -570,8 +555,6 @@ def read_json(text: str, opening: str = "{") -> Any:
             break
         try:
             found, end = decoder.raw_decode(answer, at)
-        except RepeatedKeyError:
-            raise
         except (ValueError, RecursionError):
             end = at + 1
         at = answer.find(opening, end)

@@ -48,10 +48,7 @@ def expert(env: Env, name: str = "explorer") -> Expert:
     Raises:
         ValueError, TypeError: as `expert_class`; no running episode, or the expert cannot play it.
     """
-    made = expert_class(env, name)(env)
-    if not all(callable(getattr(made, method, None)) for method in ("act", "think")):
-        raise TypeError(f"an expert needs the methods act and think, {name!r} made {made!r:.80}")
-    return made
+    return expert_class(env, name)(env)
 
 
 def expert_class(env: Env, name: str) -> Callable[[Env], Expert]:
@@ -62,14 +59,12 @@ def expert_class(env: Env, name: str) -> Callable[[Env], Expert]:
         name: "explorer", "oracle", or the import string `package.module:Name` of a class.
 
     Raises:
-        TypeError: not an agent environment, or the import string names something not callable.
-        ValueError: an unknown name, or an environment without that expert.
+        TypeError: not an agent environment.
+        ValueError: an unknown name, an environment without that expert, or an import string that
+            names no class.
     """
     if ":" in name:
-        found = load_object(name, option="the expert")
-        if not callable(found):
-            raise TypeError(f"{name!r} must be a class of experts, got {found!r:.80}")
-        made: Callable[[Env], Expert] = found
+        made: type[Expert] = load_object(name, type, option="the expert")
         return made
     if name not in EXPERTS:
         raise ValueError(

@@ -60,7 +60,7 @@ def load_module(module: str, path: str, *, option: str) -> ModuleType:
     """
     try:
         return import_module(module)
-    except (Exception, SystemExit) as error:
+    except Exception as error:
         if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
             raise ValueError(
                 f"{option} names {path!r}, but there is no module {error.name!r}; install it, or "

@@ -46,9 +46,7 @@ def serve(
     from agent_envs_adapters.gate import Limits
 
     given = dict(map(parse_assignment, options or ()))
-    check_not_own(given, "host", "port", "sessions", "message", "idle", "public")
-    if "split" in given:
-        raise ValueError(f"a server may have several splits: --split {given['split']}")
+    check_not_own(given, "split", "host", "port", "sessions", "message", "idle", "public")
     name = find_id(env)
     limits = Limits(sessions=sessions, message=message, idle=idle)
     app = openenv.make_app(

@@ -7,23 +7,20 @@ the records of its turns.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import ValidationError
 
-from credit.rows import rows_of
 from trainer.errors import RecipeError
 from trainer.options import explain_error
-from trainer.play.environments import Env, PromptOptions, check_success, make_env
+from trainer.play.environments import Env, PromptOptions, make_env
 from trainer.play.episode import TextEpisode, draw_numbers
 
 if TYPE_CHECKING:
     import gymnasium as gym
 
     from agent_envs.panels import Panel
-    from credit import Estimator
 
 
 class Episodes:
@@ -75,13 +72,9 @@ class Episodes:
     @property
     def panel(self) -> Panel:
         """The tasks of the split."""
-        panel: Panel = self._inspect().panel
+        self.idle_envs.append(env := self._take_env())
+        panel: Panel = env.unwrapped.panel  # type: ignore[attr-defined]
         return panel
-
-    @property
-    def graded(self) -> bool:
-        """Whether the environment declares that outcomes may be other numbers than 0 and 1."""
-        return bool(getattr(self._inspect(), "graded", False))
 
     def tasks(self, count: int = 0, *, seed: int = 0) -> list[dict[str, Any]]:
         """Tasks for a trainer's data set, as keyword arguments of `start` and JSON values.
@@ -89,15 +82,8 @@ class Episodes:
         Args:
             count: Number of tasks, drawn without repeats until all have occurred; 0 takes the
                 panel in its order.
-            seed: Seed of the draw and of the episodes' seeds.
-
-        Raises:
-            ValueError: `count` is no number of tasks, or `seed` is no integer of at least 0.
+            seed: Seed of the draw and of the episodes' seeds, at least 0.
         """
-        if type(count) is not int or count < 0:
-            raise ValueError(f"count must be a number of tasks, 0 for all, got {count!r:.60}")
-        if not isinstance(seed, int | np.integer) or seed < 0:
-            raise ValueError(f"seed must be an integer of at least 0, got {seed!r:.60}")
         rng, ids = np.random.default_rng(seed), self.panel.task_ids
         order = draw_numbers(len(ids), count, rng) if count else range(len(ids))
         seeds = rng.integers(2**31, size=len(order)).tolist()
@@ -137,11 +123,6 @@ class Episodes:
         while self.idle_envs:
             self.idle_envs.pop().close()
 
-    def _inspect(self) -> Any:
-        """An environment without its wrappers, to read what it declares."""
-        self.idle_envs.append(env := self._take_env())
-        return env.unwrapped
-
     def _take_env(self) -> gym.Env[str, str]:
         try:
             return self.idle_envs.pop()
@@ -152,48 +133,17 @@ class Episodes:
         return make_env(self.env, self.prompt, split=self.env.split)
 
 
-def check_fit(method: str, estimator: Estimator, episodes: Episodes) -> None:
-    """Check that an environment reports what an estimator reads, by an episode of one empty reply.
-
-    Args:
-        method: The estimator as errors name it.
-        estimator: Credit method. The adapter gives the entropies if `needs` lists them.
-        episodes: Episodes of the environment.
-
-    Raises:
-        RecipeError: A column is missing, or an outcome is not what the estimator reads.
-    """
-    check_success(method, estimator, episodes.env.id, graded=episodes.graded)
-    episode = episodes.start(task=0, seed=0)
-    try:
-        episode.step("")
-    finally:
-        episodes.release(episode)
-    entropy = 0.0 if "entropy" in getattr(estimator, "needs", ()) else None
-    records = [replace(one, entropy=entropy) for one in episode.records]
-    try:
-        estimator(rows_of([records, records], ["probe"] * 2).turns, np.random.default_rng(0))
-    except ValueError as error:
-        raise RecipeError(f"{method} does not fit {episodes.env.id}: {error}") from error
-
-
 def text_episodes(env: str, **options: Any) -> Episodes:
     """Episodes for a trainer whose episodes are one conversation of text.
 
     Args:
         env: As for `Episodes`.
-        options: As for `Episodes`; `context` and its options are fixed.
+        options: As for `Episodes`, without those of context "turn".
 
     Raises:
-        RecipeError: As `Episodes`; an option of context "turn"; or the environment shows images.
+        RecipeError: As `Episodes`, or the environment shows images.
     """
-    for name in ("context", "template", "history"):
-        if name in options:
-            raise RecipeError(
-                f"option {name}={options[name]!r} is for prompts of one turn; here an episode is "
-                "one conversation: leave it out"
-            )
-    made = Episodes(env, **options)
+    made = Episodes(env, context="history", **options)
     first = made.start(seed=0)
     made.release(first)
     require_text(first)
@@ -201,7 +151,7 @@ def text_episodes(env: str, **options: Any) -> Episodes:
 
 
 def require_text(episode: TextEpisode) -> None:
-    """Check that the model reads only text next.
+    """Check that the model reads only text.
 
     Raises:
         RecipeError: It has images.

@@ -11,48 +11,86 @@ import asyncio
 import hmac
 import json
 import logging
+import math
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from agent_envs.panels import nearest
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError, model_validator
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+
+from trainer.options import STRICT, explain_error
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, MutableMapping
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    Message = MutableMapping[str, Any]
-    Receive = Callable[[], Awaitable[Message]]
-    Send = Callable[[Message], Awaitable[None]]
-    Application = Callable[[Message, Receive, Send], Awaitable[None]]
-
-FIELDS: dict[str, dict[str, type]] = {
-    "reset": {
-        "seed": int,
-        "episode_id": str,
-        "split": str,
-        "index": int,
-        "task_id": str,
-        "fork": str,
-    },
-    "step": {"reply": str, "stop": bool, "metadata": dict},
-    "state": {},
-    "close": {},
-}
-"""The messages of a session and the fields of their data."""
 PAGES = ("/health", "/schema", "/metadata", "/openapi.json", "/list_environments")
-TASK_PAGES = {
-    "splits": "GET",
-    **dict.fromkeys(("tasks", "num_tasks", "task", "task_range"), "POST"),
-}
+TASK_PAGES = ("splits", "tasks", "num_tasks", "task", "task_range")
 WHOLE = 4
 """A message is refused if longer than its limit; longer than this many limits, it is not read."""
 _log = logging.getLogger(__name__)
-_LARGEST = 2**63 - 1
-_NAME = 255  # characters of an id
 _TOKEN = 16  # characters
 _AGAIN = 1013  # WebSocket: try again later
 _POLICY = 1008  # WebSocket: policy violation
 _GONE = 1006  # WebSocket: no close was received
+_CODES = {
+    "json_invalid": "INVALID_JSON",
+    "union_tag_invalid": "UNKNOWN_TYPE",
+    "union_tag_not_found": "UNKNOWN_TYPE",
+}
+"""Error codes of OpenEnv's protocol by pydantic's type of an error."""
+
+_Number = Annotated[int, Field(ge=0, lt=2**63)]
+_Name = Annotated[str, Field(max_length=255)]
+
+
+class _Form(BaseModel):
+    model_config = STRICT
+
+
+class _Task(_Form):
+    seed: _Number | None = None
+    episode_id: _Name | None = None
+    split: _Name | None = None
+    index: _Number | None = None
+    task_id: _Name | None = None
+    fork: _Name | None = None
+
+
+class _Turn(_Form):
+    reply: str = ""
+    stop: bool = False
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _check_kind(self) -> Self:
+        if ("reply" in self.model_fields_set) == self.stop:
+            raise ValueError(
+                'a step needs the model\'s reply: {"type": "step", "data": {"reply": "..."}}, or '
+                '"stop": true alone'
+            )
+        return self
+
+
+class _Reset(_Form):
+    type: Literal["reset"]
+    data: _Task = _Task()
+
+
+class _Step(_Form):
+    type: Literal["step"]
+    data: _Turn
+
+
+class _Plain(_Form):
+    type: Literal["state", "close"]
+
+
+_MESSAGE: TypeAdapter[Any] = TypeAdapter(
+    Annotated[_Reset | _Step | _Plain, Field(discriminator="type")]
+)
+"""A message of a session."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +112,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if not 0 < value < _LARGEST:
+            if not 0 < value < math.inf:
                 raise ValueError(f"the limit {name} must be positive, got {value}")
 
 
@@ -82,20 +120,24 @@ LIMITS = Limits()
 """Those of a server that is given none."""
 
 
-class Refused(Exception):
-    """A caller or message is refused.
+@dataclass(frozen=True)
+class Refusal:
+    """Why a caller or message is refused.
 
-    code: Error code of OpenEnv's protocol. status: HTTP status.
+    Attributes:
+        why: One line for the caller.
+        code: Error code of OpenEnv's protocol.
+        status: HTTP status.
     """
 
-    def __init__(self, why: str, code: str = "VALIDATION_ERROR", status: int = 422) -> None:
-        super().__init__(why)
-        self.code, self.status = code, status
+    why: str
+    code: str = "VALIDATION_ERROR"
+    status: int = HTTPStatus.NOT_FOUND
 
     @property
     def frame(self) -> Message:
         """The error as a message of a session."""
-        data = {"message": str(self), "code": self.code}
+        data = {"message": self.why, "code": self.code}
         return {"type": "websocket.send", "text": json.dumps({"type": "error", "data": data})}
 
 
@@ -116,32 +158,29 @@ class Gate:
         ValueError: The token is too short or not printable ASCII.
     """
 
-    def __init__(self, app: Application, name: str, *, limits: Limits, token: str = "") -> None:
+    def __init__(self, app: ASGIApp, name: str, *, limits: Limits, token: str = "") -> None:
         if token and (len(token) < _TOKEN or not token.isascii() or not token.isprintable()):
             raise ValueError(
                 f"a token has at least {_TOKEN} printable ASCII characters; make one with: "
                 "python -c 'import secrets; print(secrets.token_urlsafe())'"
             )
-        self.app, self.name, self.limits = app, name, limits
+        self.app, self.limits = app, limits
+        self.pages = [*PAGES, *(f"/{name}/{page}" for page in TASK_PAGES)]
         self.sessions = 0
         self.token = bool(token)
         self._token = token.encode()
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or pass on, one connection or request."""
         if scope["type"] == "websocket":
             await self._run_session(scope, receive, send)
-        elif scope["type"] == "http":
-            await self._answer_request(scope, receive, send)
         else:
-            await self.app(scope, receive, send)
+            await self._answer_request(scope, receive, send)
 
-    async def _run_session(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def _run_session(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()  # the connect
-        try:
-            self._check_caller(scope)
-            self._check_room(scope)
-        except Refused as refusal:  # accepted first, because clients hide why they were rejected
+        if refusal := self._judge_caller(scope) or self._judge_session(scope):
+            # accepted first, because clients hide why they were rejected
             await send({"type": "websocket.accept"})
             await send(refusal.frame)
             code = _AGAIN if refusal.code == "CAPACITY_REACHED" else _POLICY
@@ -178,32 +217,33 @@ class Gate:
             try:
                 async with asyncio.timeout(self.limits.idle):
                     message = await receive()
-                if message["type"] == "websocket.receive":
-                    check(message.get("text"), self.limits.message)
             except TimeoutError:
-                idle = Refused(
+                idle = Refusal(
                     f"the session was closed after {self.limits.idle:g} s without a message; "
                     "connect again and reset, or start the server with a longer --idle",
                     "SESSION_ERROR",
                 )
                 await send(idle.frame)
                 return _make_end(_POLICY)
-            except Refused as refusal:
-                await send(refusal.frame)
-            else:
+            if message["type"] != "websocket.receive":
                 return message
+            if (refusal := judge_message(message.get("text"), self.limits.message)) is None:
+                return message
+            await send(refusal.frame)
 
-    async def _answer_request(self, scope: Message, receive: Receive, send: Send) -> None:
-        try:
-            if scope["path"] != "/health":
-                self._check_caller(scope)
-            if scope["path"] == "/mcp":  # OpenEnv's validator posts there
-                await _send_answer(send, 200, _NO_TOOLS)
-                return
-            self._check_path(scope["method"], scope["path"])
-            body = await self._read_body(receive)
-        except Refused as refusal:
-            await _send_answer(send, refusal.status, {"detail": str(refusal)})
+    async def _answer_request(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"]
+        given = (None if path == "/health" else self._judge_caller(scope)) or self._judge_path(path)
+        if given is None and path == "/mcp":  # OpenEnv's validator posts there
+            await JSONResponse(_NO_TOOLS)(scope, receive, send)
+            return
+        body = given or await self._read_body(receive)
+        if isinstance(body, Refusal):
+            headers = (
+                {"WWW-Authenticate": "Bearer"} if body.status == HTTPStatus.UNAUTHORIZED else None
+            )
+            answer = JSONResponse({"detail": body.why}, body.status, headers)
+            await answer(scope, receive, send)
             return
         passed = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -212,165 +252,86 @@ class Gate:
 
         await self.app(scope, receive_body, send)
 
-    def _check_caller(self, scope: Message) -> None:
-        if any(name == b"origin" for name, _ in scope["headers"]):
-            raise Refused(
+    def _judge_caller(self, scope: Scope) -> Refusal | None:
+        headers = Headers(scope=scope)
+        if "origin" in headers:
+            return Refusal(
                 "requests of web pages (with the header Origin) are refused; use a client",
                 "SESSION_ERROR",
-                403,
+                HTTPStatus.FORBIDDEN,
             )
-        given = [value for name, value in scope["headers"] if name == b"authorization"]
-        scheme, _, sent = given[0].strip().partition(b" ") if len(given) == 1 else (b"", b"", b"")
-        if self._token and not (
-            scheme.lower() == b"bearer" and hmac.compare_digest(sent.strip(), self._token)
-        ):
-            raise Refused(
-                f"{'a wrong token' if given else 'no token'}: send the server's token as the "
-                'header {"Authorization": "Bearer TOKEN"}',
-                "SESSION_ERROR",
-                401,
-            )
+        given = headers.getlist("authorization")
+        scheme, _, sent = given[0].strip().partition(" ") if len(given) == 1 else ("", "", "")
+        known = hmac.compare_digest(sent.strip().encode(), self._token)
+        if not self._token or (scheme.lower() == "bearer" and known):
+            return None
+        return Refusal(
+            f"{'a wrong token' if given else 'no token'}: send the server's token as the "
+            'header {"Authorization": "Bearer TOKEN"}',
+            "SESSION_ERROR",
+            HTTPStatus.UNAUTHORIZED,
+        )
 
-    def _check_room(self, scope: Message) -> None:
+    def _judge_session(self, scope: Scope) -> Refusal | None:
         if scope["path"] != "/ws" or scope["query_string"]:
-            raise Refused(
+            return Refusal(
                 "sessions are at /ws, without a query; to continue another session, send reset "
                 "with its id as fork",
                 "SESSION_ERROR",
             )
         if self.sessions >= self.limits.sessions:
-            raise Refused(
+            return Refusal(
                 f"all {self.limits.sessions} sessions are in use; close one, or start the server "
                 "with more --sessions",
                 "CAPACITY_REACHED",
             )
+        return None
 
-    def _check_path(self, method: str, path: str) -> None:
-        name, _, page = path[1:].rpartition("/")
-        if name and page in TASK_PAGES:
-            if name.lower() != self.name.lower():
-                raise Refused(f"this server has {self.name}, got {name!r:.{_NAME}}", status=404)
-            wanted = TASK_PAGES[page]
-        elif path in PAGES:
-            wanted = "GET"
-        else:
-            pages = [*PAGES, *(f"/{self.name}/{page}" for page in TASK_PAGES)]
-            raise Refused(
-                f"there is no {path!r:.{_NAME}}; sessions are played over the WebSocket /ws, "
-                f"the pages are {', '.join(pages)}",
-                status=404,
-            )
-        if method != wanted:
-            raise Refused(f"{path} is read with {wanted}, got {method:.20}", status=405)
+    def _judge_path(self, path: str) -> Refusal | None:
+        if path in (*self.pages, "/mcp"):
+            return None
+        return Refusal(
+            f"there is no {path!r:.255}; sessions are played over the WebSocket /ws, the pages are "
+            f"{', '.join(self.pages)}"
+        )
 
-    async def _read_body(self, receive: Receive) -> bytes:
-        body, more = b"", True
+    async def _read_body(self, receive: Receive) -> bytes | Refusal:
+        body, more, most = b"", True, self.limits.message
         try:
             async with asyncio.timeout(self.limits.idle):
-                while more:
+                while more and len(body) <= most:
                     message = await receive()
                     body += message.get("body", b"")
                     more = message.get("more_body", False)
-                    if len(body) > self.limits.message:
-                        most = self.limits.message
-                        raise Refused(f"a request has at most {most} bytes", status=413)
-            if body:
-                given = json.loads(body, parse_constant=_refuse_constant)
-                json.dumps(given, ensure_ascii=False).encode()
         except TimeoutError:
             late = f"the request did not end within {self.limits.idle:g} s"
-            raise Refused(late, status=408) from None
-        except UnicodeEncodeError:
-            odd = "the request has an unpaired surrogate, which is no text"
-            raise Refused(odd, status=400) from None
-        except (ValueError, RecursionError) as error:
-            raise Refused(f"a request is JSON, got {body!r:.60}: {error}", status=400) from None
+            return Refusal(late, status=HTTPStatus.REQUEST_TIMEOUT)
+        if len(body) > most:
+            return Refusal(
+                f"a request has at most {most} bytes", status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+            )
         return body
 
 
-def _make_end(code: int) -> Message:
-    return {"type": "websocket.disconnect", "code": code}
-
-
-def check(text: str | None, limit: int) -> None:
-    """Check a message of a session, at most `limit` bytes.
-
-    Raises:
-        Refused: Its size, JSON, type, fields or values; the message says what is allowed.
-    """
+def judge_message(text: str | None, limit: int) -> Refusal | None:
+    """Why a message of a session, at most `limit` bytes, is refused; None if it may pass."""
     if text is None:
-        raise Refused("messages are JSON text, got a binary one", "INVALID_JSON")
-    kind, data = _parse_message(text, limit)
-    known = FIELDS[kind]
-    _check_names(f"the data of {kind}", data, known)
-    for name, value in data.items():
-        if value is not None or kind != "reset":
-            _check_value(name, value, known[name])
-    if kind == "step" and ("reply" in data) == data.get("stop", False):
-        raise Refused(
-            'a step needs the model\'s reply: {"type": "step", "data": {"reply": "..."}}, or '
-            '"stop": true alone'
-        )
-
-
-def _parse_message(text: str, limit: int) -> tuple[str, dict[str, Any]]:
-    """The type of a message and its data, of which only the form is checked."""
+        return Refusal("messages are JSON text, got a binary one", "INVALID_JSON")
     if len(text) > limit or len(text.encode()) > limit:
-        raise Refused(
+        return Refusal(
             f"a message has at most {limit} bytes, got more; shorten the reply, or start the "
             "server with a larger --message"
         )
     try:
-        message = json.loads(text, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise Refused(f"a message is JSON, got {text!r:.60}: {error}", "INVALID_JSON") from None
-    kind = message.get("type") if isinstance(message, dict) else None
-    if not isinstance(kind, str) or kind not in FIELDS:
-        raise Refused(
-            f"a message is an object whose type is one of {', '.join(FIELDS)}, got {message!r:.60}",
-            "UNKNOWN_TYPE",
-        )
-    _check_names(f"a {kind} message", message, ("type", "data") if FIELDS[kind] else ("type",))
-    data = message.get("data", {})
-    if not isinstance(data, dict):
-        raise Refused(f"the data of a message is an object, got {data!r:.60}")
-    return kind, data
+        _MESSAGE.validate_json(text)
+    except ValidationError as error:
+        kind = error.errors()[0]["type"]
+        return Refusal(f"{explain_error(error):.300}", _CODES.get(kind, "VALIDATION_ERROR"))
+    return None
 
 
-def _check_names(what: str, given: dict[str, Any], known: Any) -> None:
-    for name in given:
-        if name not in known:
-            raise Refused(
-                f"{what} has no {name!r:.60}{nearest(name, known)}; it has {', '.join(known)}"
-            )
-
-
-def _check_value(name: str, value: Any, kind: type) -> None:
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        wanted = {int: "an integer", str: "text", bool: "true or false", dict: "an object"}[kind]
-        raise Refused(f"{name} is {wanted}, got {value!r:.60}")
-    if isinstance(value, int) and not 0 <= value <= _LARGEST:
-        raise Refused(f"{name} must lie in 0..2**63-1, got {value!r:.60}")
-    if isinstance(value, str):
-        if name != "reply" and len(value) > _NAME:
-            raise Refused(f"{name} has at most {_NAME} characters, got {len(value)}")
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise Refused(f"{name} has an unpaired surrogate, which is no text") from None
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
-
-
-async def _send_answer(send: Send, status: int, content: Any) -> None:
-    body = json.dumps(content).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-    if status == HTTPStatus.UNAUTHORIZED:
-        headers.append((b"www-authenticate", b"Bearer"))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+def _make_end(code: int) -> Message:
+    return {"type": "websocket.disconnect", "code": code}
 
 
 _NO_TOOLS = {

@@ -175,15 +175,11 @@ def token_advantages(
         rng: For an estimator that draws.
 
     Raises:
-        ValueError: A result without records; replies with tokens that are not as many as the turns;
-            and what `rows_of` and the estimator refuse.
+        ValueError: Replies with tokens that are not as many as the turn records; and what
+            `rows_of` and the estimator refuse.
     """
-    for at, result in enumerate(results):
-        if not result["info"].get(RECORDS):
-            raise ValueError(
-                f"result {at} has no turn records; give results of {AgentEnvsServer.__name__}"
-            )
-    table = rows_of([result["info"][RECORDS] for result in results], uids)
+    records = [result["info"].get(RECORDS, []) for result in results]
+    table = rows_of(records, uids)
     advantages = iter(table.advantage(credit.estimate(estimator, table.turns, rng)).tolist())
     spread = []
     for at, result in enumerate(results):
@@ -192,11 +188,11 @@ def token_advantages(
             for item in result["response"]["output"]
             if item.get("generation_token_ids")
         ]
-        turns = len(result["info"][RECORDS])
-        if len(lengths) != turns:
+        if len(lengths) != len(records[at]):
             raise ValueError(
-                f"result {at} has {len(lengths)} replies with tokens, but {turns} turn records; "
-                "the model server must return token ids (return_token_id_information)"
+                f"result {at} has {len(lengths)} replies with tokens, but {len(records[at])} turn "
+                f"records; give results of {AgentEnvsServer.__name__}, and let the model server "
+                "return token ids (return_token_id_information)"
             )
         spread.append([[next(advantages)] * length for length in lengths])
     return spread

@@ -11,10 +11,9 @@ import asyncio
 import copy
 import logging
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from queue import SimpleQueue
 from secrets import token_urlsafe
 from threading import Lock, Thread
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from gymnasium.error import Error, ResetNeeded
 from typing_extensions import override
 
+from agent_envs import __version__
 from agent_envs.contract import encodable
 from agent_envs.panels import nearest
 from agent_envs_adapters import check_version
@@ -32,7 +32,6 @@ from trainer.options import explain_error
 
 check_version("openenv", "0.10")
 
-from fastapi import HTTPException
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from openenv.core.env_server import (
@@ -124,26 +123,6 @@ class Served:
             )
         return self.panels[split]
 
-    def task(self, split: str, task_id: str) -> str:
-        """Check that a task is in a split, and return its id.
-
-        Raises:
-            ValueError: It is in another split, or in none.
-        """
-        panel = self.panel(split)
-        if task_id in panel.task_ids:
-            return task_id
-        for other, tasks in self.panels.items():
-            if task_id in tasks.task_ids:
-                raise ValueError(
-                    f"task {task_id!r} is in split {other!r}, not in {split!r}: "
-                    f"reset(split={other!r}, task_id=...)"
-                )
-        raise ValueError(
-            f"no task {task_id!r:.200} in split {split!r} of {len(panel)} tasks"
-            f"{nearest(task_id, panel.task_ids)}; POST /{self.env}/tasks lists them"
-        )
-
 
 class CallThread:
     """Makes the calls of one session; unlike a pool's threads, it does not hold up an exit."""
@@ -227,7 +206,8 @@ class Session(Environment[Reply, Told, Episode]):
             task, (split, copied) = None, self._fork_episode(fork)
         else:
             split = split or next(iter(self.served.panels))
-            copied, task = None, self._find_task(split, index, task_id)
+            self.served.panel(split)
+            copied, task = None, index if task_id is None else task_id
         with self.lock_episode():
             self._release_episode()
             self.split, self.episode_id = split, episode_id or ""
@@ -250,10 +230,7 @@ class Session(Environment[Reply, Told, Episode]):
                     "no episode runs in this session: reset first; a new connection is a new "
                     "session"
                 )
-            if self.episode.done:
-                raise ResetNeeded(
-                    f"the episode of {self.episode.task_id!r} has ended: reset starts another one"
-                )
+            self.episode.require_running()
             if action.stop:
                 self.episode.stop()
                 return self._observe(self.episode, 0.0)  # the last turn was paid when it was taken
@@ -291,11 +268,7 @@ class Session(Environment[Reply, Told, Episode]):
     def get_metadata(self) -> EnvironmentMetadata:
         """Name and purpose of the environment."""
         about = f"{self.served.env} of agent-envs, splits {', '.join(self.served.panels)}"
-        with suppress(PackageNotFoundError):
-            return EnvironmentMetadata(
-                name=self.served.env, description=about, version=version("agent-envs")
-            )
-        return EnvironmentMetadata(name=self.served.env, description=about)
+        return EnvironmentMetadata(name=self.served.env, description=about, version=__version__)
 
     def list_splits(self) -> list[str]:
         """The served splits; the first is the default."""
@@ -307,49 +280,28 @@ class Session(Environment[Reply, Told, Episode]):
 
     def num_tasks(self, split: str) -> int:
         """Number of tasks of a split."""
-        return len(self._find_panel(split))
+        return len(self.served.panel(split))
 
     def get_task(self, split: str, index: int) -> dict[str, Any]:
         """One task of a split."""
-        panel = self._find_panel(split)
-        try:
-            return {"split": split, "index": index, "task_id": panel.at(index)}
-        except ValueError as error:
-            raise HTTPException(400, str(error)) from None
+        return {"split": split, "index": index, "task_id": self.served.panel(split).at(index)}
 
     def get_task_range(
         self, split: str, start: int | None = None, stop: int | None = None
     ) -> list[dict[str, Any]]:
         """Tasks of a split, as Python slices them."""
-        ids = self._find_panel(split).task_ids
+        ids = self.served.panel(split).task_ids
         places = range(len(ids))[start:stop]
         return [{"split": split, "index": one, "task_id": ids[one]} for one in places]
 
-    def _find_panel(self, split: str) -> Panel:
-        try:
-            return self.served.panel(split)
-        except ValueError as error:
-            raise HTTPException(404, str(error)) from None
-
-    def _find_task(self, split: str, index: int | None, task_id: str | None) -> str | None:
-        panel = self.served.panel(split)
-        named = None if task_id is None else self.served.task(split, task_id)
-        if index is None:
-            return named
-        if named not in (None, at := panel.at(index)):
-            raise ValueError(f"task {index} of split {split!r} is {at!r}, not {named!r}; give one")
-        return at
-
     def _fork_episode(self, fork: str) -> tuple[str, TextEpisode]:
         source = self.served.sessions.get(fork)
-        if source is None:
-            raise ValueError(
-                f"no session {fork!r:.60} has an episode; give the id that its observations have, "
-                "and fork before it is closed"
-            )
-        with source.lock_episode():
-            if source.episode is None:
-                raise ValueError(f"session {fork!r:.60} has no episode; fork one that runs")
+        with source.lock_episode() if source else nullcontext():
+            if source is None or source.episode is None:
+                raise ValueError(
+                    f"no session {fork!r:.60} has an episode; give the id that its observations "
+                    "have, and fork before it is closed"
+                )
             try:
                 return source.split, source.episode.fork()
             except TypeError as error:
@@ -373,8 +325,8 @@ class Session(Environment[Reply, Told, Episode]):
         """Raise errors of the environment with one line of text, which OpenEnv sends."""
         try:
             yield
-        except Error as error:  # of Gymnasium, e.g. a reset that is needed
-            raise type(error)(_format_error(error)) from error
+        except Error:  # of Gymnasium, e.g. a reset that is needed
+            raise
         except Exception as error:
             if not self._closing:  # else its processes may have ended under it
                 _log.exception("%s failed", what)
@@ -430,10 +382,8 @@ def make_app(
 
     Raises:
         RecipeError: The environment, a split or an option does not exist or does not fit.
-        ValueError: No split, or a token that is too short.
+        ValueError: A token that is too short.
     """
-    if not splits:
-        raise ValueError("a server needs a split, got none; 'train' is the default")
     served = Served(env)
     for split in splits:
         episodes = Episodes(env, split=split, **options)
@@ -449,20 +399,20 @@ def make_app(
         state_cls=Episode,
         mode="production",  # without POST /reset and /step, whose episodes end with the request
     )
-    app.add_exception_handler(RequestValidationError, _answer_invalid)
+    for kind in (RequestValidationError, ValueError):
+        app.add_exception_handler(kind, _answer_invalid)
     return Gate(app, env, limits=limits, token=token)
 
 
 def _format_error(error: Exception) -> str:
     """The text of an error in one line that UTF-8 can hold."""
-    said = explain_error(error) if isinstance(error, ValidationError) else str(error)
+    if isinstance(error, ValidationError | RequestValidationError):
+        said = explain_error(error)
+    else:
+        said = str(error)
     return encodable(" ".join(said.split()))
 
 
-async def _answer_invalid(_: Any, error: RequestValidationError) -> Response:
-    """Answer a request of a page whose fields do not fit: one line that names them."""
-    problems = [
-        f"{'.'.join(map(str, one['loc'][1:])) or 'the request'}: {one['msg']}"
-        for one in error.errors()
-    ]
-    return JSONResponse({"detail": "; ".join(problems)}, 422)
+async def _answer_invalid(_: Any, error: ValueError) -> Response:
+    """Answer a request of a page that does not fit: one line that says why."""
+    return JSONResponse({"detail": f"{_format_error(error):.300}"}, 422)

@@ -59,13 +59,20 @@ def serve(
         ValueError: Other machines could connect without a token, or the port is out of range.
         OSError: There is no such host, or the port is taken.
     """
-    check_host(host, protected=app.token or public)
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         # uvicorn raises the signal that ended it again; both signals end this call.
         with listen(host, port) as listening, suppress(KeyboardInterrupt):
+            if not (app.token or public or ip_address(listening.getsockname()[0]).is_loopback):
+                raise ValueError(
+                    f"host {host!r} lets other machines connect, so set a token in ${VARIABLE}, or "
+                    "listen on 127.0.0.1; --public serves without a token"
+                )
+            give_up_silent(listening)
             ready(address_of(listening))
-            _run(app, listening)
+            _server(app).run([listening])
+    except socket.gaierror as error:
+        raise OSError(f"no host {host!r:.100} to listen on: {error}; give an address") from error
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -86,29 +93,6 @@ def serving(app: Gate, port: int = 0) -> Iterator[str]:
         finally:
             server.should_exit = True
             thread.join()
-
-
-def check_host(host: str, *, protected: bool) -> None:
-    """Refuse an address that other machines reach, unless `protected`.
-
-    Raises:
-        ValueError: They could connect.
-        OSError: There is no such host.
-    """
-    try:
-        found = socket.getaddrinfo(host or None, 0, flags=socket.AI_PASSIVE)
-    except (OSError, UnicodeError) as error:
-        raise OSError(f"no host {host!r:.100} to listen on: {error}; give an address") from error
-    if not protected and not all(ip_address(entry[4][0]).is_loopback for entry in found):
-        raise ValueError(
-            f"host {host!r} lets other machines connect, so set a token in ${VARIABLE}, or listen "
-            "on 127.0.0.1; --public serves without a token"
-        )
-
-
-def _run(app: Gate, listening: socket.socket) -> None:
-    give_up_silent(listening)
-    _server(app).run([listening])
 
 
 def give_up_silent(listening: socket.socket) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import credit
-from agent_envs_adapters import check_version, checked_messages
+from agent_envs_adapters import check_version
 from agent_envs_adapters.episodes import Episodes, text_episodes
 from credit.rows import rows_of
 
@@ -85,31 +85,20 @@ class AgentEnvsTextEnv(BaseTextEnv):
     Args:
         env_config: Not read.
         extras: The columns of `dataset_rows`, and SkyRL's `max_turns`.
-
-    Raises:
-        ValueError: `extras` has no "env".
     """
+
+    episode: TextEpisode
 
     def __init__(self, env_config: Any = None, extras: Mapping[str, Any] | None = None) -> None:  # noqa: ARG002
         super().__init__()
         extras = dict(extras or {})
-        if not extras.get("env"):
-            raise ValueError(
-                f"extras of {ENV_CLASS} have no 'env', only {sorted(extras)}; make the data set by "
-                "dataset_rows"
-            )
         self.max_turns = extras.get("max_turns")
         self.task = {name: extras.get(name) for name in ("task", "seed")}
         self.episodes = _episodes(extras["env"], extras.get("options") or "{}", self.max_turns)
-        self.episode: TextEpisode | None = None
 
     def init(self, prompt: Sequence[Message]) -> tuple[list[Message], dict[str, Any]]:
-        """Start the episode: the system messages of the prompt, and the first message.
-
-        Raises:
-            ValueError: The prompt is no list of messages.
-        """
-        system = [one for one in checked_messages(prompt) if one["role"] == "system"]
+        """Start the episode: the system messages of the prompt, and the first message."""
+        system = [one for one in prompt if one["role"] == "system"]
         self.close()
         self.episode = self.episodes.start(**self.task)
         first = {"role": "user", "content": self.episode.message}
@@ -119,11 +108,10 @@ class AgentEnvsTextEnv(BaseTextEnv):
         """Play a model's whole reply.
 
         Raises:
-            ValueError: `init` was not called.
             gymnasium.error.ResetNeeded: The episode has ended.
         """
-        message, done = self._running().step(action)
-        record = self._running().records[-1]
+        message, done = self.episode.step(action)
+        record = self.episode.records[-1]
         self.turns += 1
         return BaseTextEnvStepOutput(
             observations=[] if done else [{"role": "user", "content": message}],
@@ -134,7 +122,7 @@ class AgentEnvsTextEnv(BaseTextEnv):
 
     def get_metrics(self) -> dict[str, Any]:
         """Figures of the episode, which is cut off if it still runs, and its records."""
-        episode = self._running()
+        episode = self.episode
         episode.stop()
         records = episode.records
         return {
@@ -148,14 +136,8 @@ class AgentEnvsTextEnv(BaseTextEnv):
 
     def close(self) -> None:
         """Give the environment back."""
-        if self.episode is not None:
+        if hasattr(self, "episode"):
             self.episodes.release(self.episode)
-            self.episode = None
-
-    def _running(self) -> TextEpisode:
-        if self.episode is None:
-            raise ValueError("no episode: call init(prompt) first")
-        return self.episode
 
 
 def token_advantages(
@@ -181,10 +163,6 @@ def token_advantages(
             turns; and what `rows_of` and the estimator refuse.
     """
     masks = [np.asarray(mask) != 0 for mask in output["loss_masks"]]
-    if len(uids) != len(masks):
-        raise ValueError(
-            f"there are {len(uids)} uids and {len(masks)} responses; give one for each"
-        )
     last = output.get("is_last_step") or [True] * len(masks)
     ends = [row + 1 for row, whether in enumerate(last) if whether]
     table = rows_of([_records(output, end - 1) for end in ends], [uids[end - 1] for end in ends])

@@ -19,7 +19,7 @@ import torch
 import credit as estimators
 from agent_envs.vector import call_concurrently, waits
 from agent_envs_adapters import check_version
-from agent_envs_adapters.episodes import check_fit, require_text
+from agent_envs_adapters.episodes import require_text
 from credit.rows import TurnRecord, token_advantages
 from trainer.model.chat import Chat
 
@@ -52,9 +52,7 @@ def dataset(episodes: Episodes, count: int = 0, *, seed: int = 0) -> Dataset:
 
 def outcome(records: Sequence[Sequence[TurnRecord]] | None = None, **_: Any) -> list[float | None]:
     """TRL's `reward_funcs` for a `Rollout`: the outcome of each episode."""
-    if records is None:
-        raise ValueError(_NO_RECORDS)
-    return [_turns(row, given)[-1].outcome for row, given in enumerate(records)]
+    return [turns[-1].outcome for turns in _read_records(records)]
 
 
 class Rollout:
@@ -99,11 +97,11 @@ class Rollout:
             `records`, the turns of each episode with their spans in `completion_ids`.
         """
         episodes = self.episodes if trainer.model.training else self.held_out
-        chat = self._checked_chat(trainer)
+        chat = self._load_chat(trainer)
         room = self._room(trainer)
         played: list[_Played] = []
         try:
-            started = (episodes.start(**_task(prompt)) for prompt in prompts)
+            started = (episodes.start(**_read_task(prompt)) for prompt in prompts)
             played.extend(_Played(episode, chat, room) for episode in started)
             while rows := _most(trainer, sum(not one.episode.done for one in played)):
                 self._turn(
@@ -144,7 +142,7 @@ class Rollout:
             for step in steps:
                 step()
 
-    def _checked_chat(self, trainer: GRPOTrainer) -> Chat:
+    def _load_chat(self, trainer: GRPOTrainer) -> Chat:
         """Token pieces of conversations, by the trainer's tokenizer."""
         tokenizer = trainer._tokenizer  # noqa: SLF001 - also that of a processor
         if self._chat is None or self._chat.tokenizer is not tokenizer:
@@ -161,12 +159,6 @@ class Rollout:
         """Tokens that a prompt and a completion may have before a reply: in all, and without it."""
         config = trainer.model.config.get_text_config()
         longest = int(getattr(config, "max_position_embeddings", 0)) or 2**31
-        if self.max_reply_tokens > trainer.max_completion_length:
-            raise ValueError(
-                f"max_completion_length={trainer.max_completion_length} limits all tokens after "
-                f"the first prompt and leaves no room for a reply of {self.max_reply_tokens}; "
-                "raise it, e.g. to 4096"
-            )
         if trainer.use_vllm and trainer.vllm_mode == "colocate":
             longest = trainer.vllm_generation.llm.llm_engine.model_config.max_model_len
         return (
@@ -188,9 +180,9 @@ class _Played:
         self.spans: list[tuple[int, int]] = []
         if not self._fits(0):
             raise ValueError(
-                f"the first prompt of {episode.task_id!r} has {len(self.prompt_ids)} tokens: no "
-                f"room for a reply in the model's positions, which leave {room[0]} for the prompt; "
-                "lower max_reply_tokens, or use a model with more positions"
+                f"the first prompt of {episode.task_id!r} has {len(self.prompt_ids)} tokens and "
+                f"leaves no room for a reply: the model's positions have {room[0]} for the prompt, "
+                f"and max_completion_length {room[1]} beside the reply; lower max_reply_tokens"
             )
 
     @property
@@ -205,7 +197,6 @@ class _Played:
         self._append(reply, 1, logprobs)
         self.spans.append((start, len(self.completion_ids)))
         message, done = self.episode.step(self.chat.text(reply))
-        require_text(self.episode)
         if done:
             return
         after = self.chat.after(reply, message)
@@ -228,26 +219,22 @@ class _Played:
         return len(self.prompt_ids) + completion <= whole and completion <= after_prompt
 
 
-def _task(prompt: Any) -> dict[str, Any]:
+def _read_task(prompt: Any) -> dict[str, Any]:
     """The keyword arguments of `Episodes.start` in a prompt."""
     try:
-        task = json.loads(prompt)
-        known = task.keys() == {"task", "seed"} and type(task["seed"]) is int
-    except (TypeError, ValueError, AttributeError):
-        known = False
-    if not known:
+        return dict(json.loads(prompt))
+    except (TypeError, ValueError) as error:
         raise ValueError(
             f"the prompt {prompt!r:.80} is no task of an environment; make the data set with "
             "agent_envs_adapters.trl.dataset(episodes)"
-        )
-    return dict(task)
+        ) from error
 
 
-def _turns(row: int, given: Any) -> list[TurnRecord]:
-    """The records of a completion."""
-    if not isinstance(given, list | tuple) or not given:
-        raise ValueError(f"completion {row} has the records {given!r:.60}; {_NO_RECORDS}")
-    return [TurnRecord.of(one) for one in given]
+def _read_records(given: Any) -> list[list[TurnRecord]]:
+    """The records of each completion."""
+    if not given or not all(isinstance(turns, list | tuple) and turns for turns in given):
+        raise ValueError(f"got the records {given!r:.60}; {_NO_RECORDS}")
+    return [[TurnRecord.of(one) for one in turns] for turns in given]
 
 
 def _most(trainer: GRPOTrainer, count: int) -> int:
@@ -287,10 +274,10 @@ class CreditGRPOTrainer(GRPOTrainer):
         options: Further arguments of `GRPOTrainer`.
 
     Raises:
-        ValueError: An unknown method or option, no `rollout_func`, `mask_truncated_completions`, or
-            an environment of a `Rollout` that does not report what the method reads, e.g. scores
-            where MGR needs success. While training: completions without records, spans that do not
-            match the mask, or groups that are not whole.
+        ValueError: An unknown method or option, or `mask_truncated_completions`.
+            While training: completions without records, spans that do not match the mask, or an
+            environment that does not report what the method reads, e.g. scores where MGR needs
+            success.
     """
 
     def __init__(
@@ -301,34 +288,24 @@ class CreditGRPOTrainer(GRPOTrainer):
         *,
         credit: str | estimators.Estimator = "mgr",
         credit_options: Mapping[str, Any] | None = None,
-        rollout_func: Any = None,
+        rollout_func: Any,
         **options: Any,
     ) -> None:
-        method = f"credit={credit!r:.200}"
         if isinstance(credit, str):
             credit = estimators.make(credit, **(credit_options or {}))
-        elif credit_options:
-            raise ValueError(f"credit_options are for a method given by name; got {method}")
-        if rollout_func is None:
-            raise ValueError("turn-level credit needs the turns; pass rollout_func=Rollout(...)")
         if args is not None and args.mask_truncated_completions:
             raise ValueError(
                 "mask_truncated_completions=True would drop whole episodes whose last reply was "
                 "cut; with turns a cut reply is an invalid turn, so set it to False"
             )
-        if isinstance(rollout_func, Rollout):
-            for episodes in {rollout_func.episodes, rollout_func.held_out}:
-                check_fit(method, credit, episodes)
         self.credit = credit
         super().__init__(model, reward_funcs, args, rollout_func=rollout_func, **options)
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         """TRL's batch, with [B, T] advantages."""
-        first, uid = self._groups(inputs)
+        first, uid = self._number_groups(len(inputs))
         out: dict[str, Any] = super()._generate_and_score_completions(inputs)
-        if any("records" not in row for row in inputs):
-            raise ValueError(_NO_RECORDS)
-        records = [_turns(number, row["records"]) for number, row in enumerate(inputs)]
+        records = _read_records([row.get("records") for row in inputs])
         if "entropy" in getattr(self.credit, "needs", ()):
             records = self._with_entropy(records, out)
         everyone = gather_object(records)
@@ -340,26 +317,15 @@ class CreditGRPOTrainer(GRPOTrainer):
         self._log(everyone)
         return out
 
-    def _groups(self, inputs: Sequence[Mapping[str, Any]]) -> tuple[int, list[int]]:
+    def _number_groups(self, count: int) -> tuple[int, list[int]]:
         """Number of this process's first completion among all, and the group of every completion.
 
-        Raises:
-            ValueError: A group is not whole.
+        TRL's sampler gives whole groups, one after another.
         """
         size = self.num_generations if self.model.training else self.num_generations_eval
-        parts = gather_object([[str(row["prompt"]) for row in inputs]])
-        prompts = [prompt for part in parts for prompt in part]
-        for start in range(0, len(prompts), size):
-            group = prompts[start : start + size]
-            if len(group) < size or len(set(group)) > 1 or len({len(part) for part in parts}) > 1:
-                raise ValueError(
-                    f"completions {start} to {start + size - 1} must be one group, but "
-                    f"{len(parts)} processes hold {[len(part) for part in parts]} completions, and "
-                    f"these have {len(set(group))} prompts; a batch must hold whole groups of "
-                    f"num_generations={size} in the order of TRL's own sampler"
-                )
-        first = sum(len(part) for part in parts[: self.accelerator.process_index])
-        return first, [row // size for row in range(len(prompts))]
+        counts = gather_object([count])
+        first = sum(counts[: self.accelerator.process_index])
+        return first, [row // size for row in range(sum(counts))]
 
     def _with_entropy(
         self, records: Sequence[Sequence[TurnRecord]], out: Mapping[str, Any]

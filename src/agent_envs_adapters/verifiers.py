@@ -179,8 +179,7 @@ def assign_advantages(
         rng: For an estimator that draws.
 
     Raises:
-        ValueError: A trace without turn records or without tokens; and what `rows_of` and the
-            estimator refuse.
+        ValueError: A turn without tokens; and what `rows_of` and the estimator refuse.
     """
     played = [
         (episode.group.id if episode.group else episode.task.key, trace)
@@ -190,8 +189,6 @@ def assign_advantages(
     ]
     if not played:
         return
-    for _, trace in played:
-        _check(trace)
     made = rows_of(
         [trace.info[RECORDS] for _, trace in played],
         [group for group, _ in played],
@@ -199,22 +196,13 @@ def assign_advantages(
     )
     advantages = iter(made.advantage(credit.estimate(estimator, made.turns, rng)).tolist())
     for _, trace in played:
-        for turn in trace.info[NODES]:
+        for number, turn in enumerate(trace.info[NODES]):
             advantage = next(advantages)
-            for at in turn:
-                trace.nodes[at].advantages = [advantage] * sum(trace.nodes[at].mask)
-
-
-def _check(trace: vf.Trace) -> None:
-    """Check that a trace has turns, and that each turn has tokens."""
-    if not trace.info.get(RECORDS):
-        raise ValueError(
-            f"trace {trace.id} has no turn records; give episodes of {AgentEnvsEnv.__name__} in "
-            "which the model replied"
-        )
-    for number, turn in enumerate(trace.info[NODES]):
-        if not any(any(trace.nodes[at].mask) for at in turn):
-            raise ValueError(
-                f"turn {number} of trace {trace.id} has no sampled tokens; an endpoint returns "
-                'them with a client of type "train"'
-            )
+            masks = [trace.nodes[at].mask for at in turn]
+            if not any(map(any, masks)):
+                raise ValueError(
+                    f"turn {number} of trace {trace.id} has no sampled tokens; an endpoint returns "
+                    'them with a client of type "train"'
+                )
+            for at, mask in zip(turn, masks, strict=True):
+                trace.nodes[at].advantages = [advantage] * sum(mask)

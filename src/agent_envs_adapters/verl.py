@@ -26,7 +26,7 @@ from uuid import uuid4
 import numpy as np
 
 import credit
-from agent_envs_adapters import check_version, checked_messages
+from agent_envs_adapters import check_version
 from agent_envs_adapters.episodes import Episodes, require_text
 from credit.rows import rows_of, spans_of
 
@@ -132,20 +132,14 @@ class EpisodeLoop(AgentLoopBase):
     reply of `max_reply_tokens` ends as truncated.
 
     Raises:
-        ValueError: The row is not of `write_tasks`, its prompt has no messages, the environment
-            shows images, or there is no room for a first reply.
+        ValueError: There is no room for a first reply, or context "turn" in the deprecated trainer.
     """
 
     async def run(
         self, sampling_params: dict[str, Any], priority: int = 0, **row: Any
     ) -> AgentLoopOutput | list[AgentLoopOutput]:
         """Play one episode; `extra_fields` has its `turn_records` and its id, `trajectory`."""
-        task: Any = row.get("extra_info")
-        if not hasattr(task, "keys") or "episodes" not in task:
-            raise ValueError(
-                "the row has no extra_info['episodes']; make the data set with "
-                "agent_envs_adapters.verl.write_tasks"
-            )
+        task = row["extra_info"]
         source = _episodes(task["episodes"])
         context = source.prompt.context
         if context == "turn" and "session_id" not in row:
@@ -153,14 +147,20 @@ class EpisodeLoop(AgentLoopBase):
                 "context='turn' makes an output of each turn, which only verl's v1 trainers take; "
                 "set trainer.use_v1=True, or write the data set with context='history'"
             )
-        self.reply_tokens = self._checked_size(int(task["max_reply_tokens"]))
+        self.reply_tokens = int(task["max_reply_tokens"])
+        if self.reply_tokens > (most := self.rollout_config.response_length):
+            raise ValueError(
+                f"rollout.response_length={most} leaves no room for a reply of "
+                f"{self.reply_tokens} tokens; raise it, or write the data set with a smaller "
+                "max_reply_tokens"
+            )
         sample = partial(
             self.server_manager.generate,
             request_id=uuid4().hex,
             sampling_params=sampling_params | {"max_tokens": self.reply_tokens},
             priority=int(priority),
         )
-        before = checked_messages(row.get("raw_prompt"))[:-1]
+        before = list(row["raw_prompt"])[:-1]
         episode = source.start(task=task["task"], seed=int(task["seed"]))
         played = []
         try:
@@ -171,14 +171,6 @@ class EpisodeLoop(AgentLoopBase):
         outputs = _outputs(episode, played)
         return outputs if context == "turn" else outputs[0]
 
-    def _checked_size(self, reply: int) -> int:
-        if reply > (most := self.rollout_config.response_length):
-            raise ValueError(
-                f"rollout.response_length={most} leaves no room for a reply of {reply} tokens; "
-                "raise it, or write the data set with a smaller max_reply_tokens"
-            )
-        return reply
-
     async def _play(
         self, episode: TextEpisode, before: list[Any], sample: Callable[..., Any], context: str
     ) -> _Tokens:
@@ -186,7 +178,6 @@ class EpisodeLoop(AgentLoopBase):
         messages = [*before, {"role": "user", "content": episode.message}]
         tokens = _Tokens(await self.ct_build_initial_tokens(messages))
         while True:
-            require_text(episode)
             reply = await self._reply(tokens, sample)
             with simple_timer("tool_calls", tokens.metrics):
                 message, done = await episode.astep(reply)

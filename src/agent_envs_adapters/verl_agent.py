@@ -69,7 +69,7 @@ class EpisodeManager(EnvironmentManagerBase):
             tasks of the split at each reset.
 
     Raises:
-        ValueError: Another context, or more tasks than the split has without a seed.
+        ValueError: Another context.
     """
 
     envs: Episodes
@@ -93,8 +93,6 @@ class EpisodeManager(EnvironmentManagerBase):
         self._rng = None if seed is None else np.random.default_rng(seed)
         self._played: list[TextEpisode] = []
         self._records: list[list[TurnRecord]] = []
-        if seed is None and groups > (there := len(episodes.panel.task_ids)):
-            raise ValueError(f"the split has {there} tasks, got groups={groups}; lower it")
 
     def reset(
         self, kwargs: Sequence[Mapping[str, Any]] | None = None
@@ -120,10 +118,6 @@ class EpisodeManager(EnvironmentManagerBase):
         Raises:
             ValueError: There are not as many replies as episodes.
         """
-        if len(text_actions) != len(self._played):
-            raise ValueError(
-                f"there are {len(self._played)} episodes, got {len(text_actions)} replies"
-            )
         rewards = np.zeros(len(self._played), dtype=np.float32)
         for row, (episode, reply) in enumerate(zip(self._played, text_actions, strict=True)):
             if not episode.done:

@@ -143,7 +143,8 @@ class Rows:
             owner[at, start:end] = row
         if (wrong := np.argwhere((owner >= 0) != inside)).size:
             at, token = wrong[0].tolist()
-            shown = f"token {token} of row {at} is in span {owner[at, token]} (-1 is none)"
+            span = owner[at, token]
+            shown = f"token {token} of row {at} is in {'no span' if span < 0 else f'span {span}'}"
             raise ValueError(f"spans and mask must cover the same tokens, but {shown}")
         turn: Ids = np.append(self.turn, -1)[owner]
         return turn

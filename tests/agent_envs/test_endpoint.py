@@ -131,30 +131,23 @@ NO_JSON = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("content", JSON)
-def test_json_is_found_in_what_models_write(server, endpoint, content):
-    server.act = says(content)
-    assert ask_json(endpoint) == 1
-    assert len(server.asked) == 1
-
-
-@pytest.mark.parametrize("content", NO_JSON, ids=lambda text: text[:12])
-def test_what_is_not_in_the_form_asked_for_is_asked_for_again(server, endpoint, content):
+@pytest.mark.parametrize("content", [*JSON, *NO_JSON], ids=lambda text: text[:12])
+def test_json_is_found_in_what_models_write_or_asked_for_again(server, endpoint, content):
     server.act, server.script = says('{"a": 1}'), [says(content)]
     assert ask_json(endpoint) == 1
-    first, second = (asked["messages"][-1]["content"] for asked in server.asked)
-    assert first == "Hello?"
-    assert second == (
-        f"Hello?\n\nAnswer with one JSON value of this schema and nothing else:\n"
-        f"{json.dumps(SCHEMA)}"
-    )
+    assert len(server.asked) == (1 if content in JSON else 2)
+    if content in JSON:
+        return
+    schema = f"Answer with one JSON value of this schema and nothing else:\n{json.dumps(SCHEMA)}"
+    said = [asked["messages"][-1]["content"] for asked in server.asked]
+    assert said == ["Hello?", f"Hello?\n\n{schema}"]
     server.script = [says(content)] * 3
     with pytest.raises(EndpointError, match="gave no answer on a talk in 3 tries: ") as error:
         ask_json(endpoint)
     assert len(str(error.value)) < 800
 
 
-def test_arrays():
+def test_the_last_array_or_object_is_read():
     assert read_json("Turn [1] was good: [0.5, [1]]", "[") == [0.5, [1]]
     assert read_json('{"labels": [1, 2]}') == {"labels": [1, 2]}
     with pytest.raises(ValueError, match=r"no JSON that begins with \["):
@@ -195,14 +188,6 @@ def test_a_server_without_schemas_is_told_the_schema(server, endpoint, forms, fi
     assert ask(endpoint) == '{"a": 1}' if "text" in forms else True
 
 
-def test_a_server_that_refuses_every_form_is_quoted_on_the_first(server, endpoint):
-    server.act = knows()
-    with pytest.raises(EndpointError, match=r"HTTP 400, .*json_schema is not supported"):
-        ask_json(endpoint)
-    server.act = knows("json_schema")
-    assert ask_json(endpoint) == 1  # nothing was learnt from it
-
-
 # faults
 
 
@@ -225,56 +210,41 @@ WRONG = {
     "brotli": lambda handler: handler.say(b"x", Content_Encoding="br"),
     "no gzip": lambda handler: handler.say(b"x" * 50, Content_Encoding="gzip"),
 }  # fmt: skip
-REFUSED = {
-    "400": chat.fails(400), "401": chat.fails(401), "403": chat.fails(403), "404": chat.fails(404),
-    "307": chat.fails(307, Location="http://127.0.0.1:9/elsewhere"), "204": chat.fails(204),
-}  # fmt: skip
+REFUSED = (204, 307, 400, 401, 403, 404)
 
 
 @pytest.mark.parametrize("fault", [*DOWN, *SLOW, *WRONG])
-def test_a_passing_fault_is_tried_again(server, endpoint, fault):
+def test_a_passing_fault_is_tried_again_and_a_lasting_one_says_what_to_do(server, endpoint, fault):
     endpoint = replace(endpoint, timeout=SHORT) if fault in SLOW else endpoint
     server.script = [(DOWN | SLOW | WRONG)[fault]]
     assert ask(endpoint) == "hello"
     assert len(server.asked) == 2
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("fault", [*DOWN, *SLOW, *WRONG])
-def test_a_lasting_fault_is_an_error_that_says_what_to_do(server, endpoint, fault):
-    endpoint = replace(endpoint, timeout=SHORT) if fault in SLOW else endpoint
-    server.act = (DOWN | SLOW | WRONG)[fault]
-    began = time.monotonic()
+    server.act, began = (DOWN | SLOW | WRONG)[fault], time.monotonic()
     with pytest.raises(
-        EndpointError, match=f"stub at {server.url} gave no answer on a talk in 3"
+        EndpointError, match=f"stub at {server.url} gave no answer on a talk in 2 tries"
     ) as told:
-        ask(endpoint)
+        ask(replace(endpoint, retries=1))
     keeps = "raise retries, or use a model that follows the schema"
     says = keeps if fault in WRONG else "check that the server runs, or raise outage"
     assert str(told.value).endswith(f"; {says}")
-    assert len(server.asked) == 3
-    if fault in SLOW:
-        assert time.monotonic() - began < 3 * SHORT + 2
+    assert len(server.asked) == 4
+    assert fault not in SLOW or time.monotonic() - began < 2 * SHORT + 2
 
 
-@pytest.mark.parametrize("fault", REFUSED)
-def test_a_refusal_is_not_tried_again(server, endpoint, fault):
-    server.act = REFUSED[fault]
-    with pytest.raises(EndpointError, match=f"in 1 try: HTTP {fault}.*; check (the key|url)"):
-        ask(endpoint)
-    assert len(server.asked) == 1
-
-
-def test_nobody_is_sent_elsewhere(server, endpoint, monkeypatch):
+@pytest.mark.parametrize("status", [*REFUSED, 301, 302, 303, 308])
+def test_a_refusal_is_not_tried_again_and_a_redirect_not_followed(
+    server, endpoint, monkeypatch, status
+):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with ChatServer(says("stolen")) as other:
-        for status in (301, 302, 303, 307, 308):
-            server.act = chat.fails(status, Location=f"{other.url}/{KEY}")
-            with pytest.raises(EndpointError, match=r"which is not followed; check url") as told:
-                ask(endpoint)
-            assert other.url in str(told.value)
-            assert KEY not in str(told.value)
-        assert other.asked == []
+        server.act = chat.fails(status, Location=f"{other.url}/{KEY}")
+        match = f"in 1 try: HTTP {status}.*; check (the key|url)"
+        with pytest.raises(EndpointError, match=match) as told:
+            ask(endpoint)
+        assert ("which is not followed" in str(told.value)) == (other.url in str(told.value))
+        assert (other.url in str(told.value)) == (300 <= status < 400)
+        assert KEY not in str(told.value)
+        assert (len(server.asked), other.asked) == (1, [])
 
 
 @pytest.mark.parametrize("act", [chat.bomb(), chat.bomb(500), chat.floods(), chat.floods(500)])
@@ -291,22 +261,22 @@ def test_no_more_is_held_than_an_answer_may_have(server, endpoint, act):
     assert peak < 8 << 20
 
 
-def test_a_server_says_when_to_come_again(server, endpoint):
-    server.script = [chat.fails(429, Retry_After="0.7")]
-    began = time.monotonic()
+def test_a_server_says_when_to_come_again(server, endpoint, caplog):
+    """But no server asks for more patience than there is."""
+    server.script, began = [chat.fails(429, Retry_After="0.7")], time.monotonic()
     ask(endpoint)
     assert 0.7 <= time.monotonic() - began < 5
-
-
-@pytest.mark.long
-def test_no_server_asks_for_more_patience_than_there_is(server, endpoint, caplog):
     server.act = chat.fails(429, Retry_After="3600")
-    began = time.monotonic()
-    with pytest.raises(EndpointError, match="HTTP 429"):
-        ask(replace(endpoint, retries=1, outage=0.5))
-    assert time.monotonic() - began < 10
-    server.script, server.act = [chat.fails(503, Retry_After="6")], says("hello")
-    assert ask(replace(endpoint, outage=60.0)) == "hello"
+    waited = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            "agent_envs.endpoint.choose_delay", lambda _, asked: waited.append(asked) or 0
+        )
+        with pytest.raises(EndpointError, match="HTTP 429"):
+            ask(replace(endpoint, retries=1, outage=0.0))
+        server.script, server.act = [chat.fails(503, Retry_After="6")], says("hello")
+        assert ask(replace(endpoint, outage=60.0)) == "hello"
+    assert waited == [5, 6]
     assert "requests a wait of 6 s" in caplog.text
 
 
@@ -327,14 +297,14 @@ def test_an_outage_is_waited_out_and_logged_once(server, endpoint, caplog):
 
 
 @pytest.mark.slow
-def test_a_server_that_restarts_is_found_again(caplog):
+def test_a_server_that_restarts_is_found_again():
     with ChatServer(says("before")) as server:
         endpoint = Endpoint("stub", server.url, retries=0, outage=20.0)
         assert ask(endpoint) == "before"
         port = server.server_port
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(ask, endpoint)
-        time.sleep(1.0)
+        time.sleep(0.3)
         assert not answer.done()
         with ChatServer(says("after"), port):
             assert answer.result(timeout=20) == "after"
@@ -407,6 +377,8 @@ def test_a_budget_of_tokens_needs_a_server_that_counts(server, endpoint):
 def test_the_key_goes_to_the_server_and_nowhere_else(
     server, endpoint, monkeypatch, caplog, tmp_path
 ):
+    ask(endpoint)
+    assert "Authorization" not in server.headers.pop()
     monkeypatch.setenv("MY_KEY", f"{KEY}\n")  # as $(cat key) has it
     caplog.set_level(logging.DEBUG, "agent_envs")
     endpoint = replace(endpoint, key="MY_KEY", cache=str(tmp_path))
@@ -415,56 +387,39 @@ def test_the_key_goes_to_the_server_and_nowhere_else(
     def tells(status):
         return lambda handler: handler.say({"error": handler.headers["Authorization"]}, status)
 
-    patient = replace(endpoint, outage=2.0, retries=0)
     server.script = [tells(503), tells(401)]
-    with pytest.raises(EndpointError) as error:
-        ask(patient)
+    with pytest.raises(EndpointError, match=r"check the key in \$MY_KEY") as error:
+        ask(replace(endpoint, outage=2.0, retries=0))
     ask(endpoint)
     assert {headers["Authorization"] for headers in server.headers} == {f"Bearer {KEY}"}
     seen += [str(error.value), caplog.text, *(file.read_text() for file in tmp_path.iterdir())]
-    assert "check the key in $MY_KEY" in str(error.value)
     assert "Bearer ***" in caplog.text
     assert not [text for text in seen if KEY in text]
+    for odd in ("sk-\u00e4", "a\nb", "\x7f"):
+        monkeypatch.setenv("MY_KEY", odd)
+        with pytest.raises(EndpointError, match=r"the key in \$MY_KEY has characters"):
+            ask(replace(endpoint, cache=""))
 
 
 @pytest.mark.parametrize("status", [200, 400, 503])
 def test_a_message_that_is_cut_has_no_part_of_the_key(server, endpoint, monkeypatch, status):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    endpoint = replace(endpoint, retries=0)
     for length in range(0, 320, 9):
         text = "." * length + KEY
         server.act = says(json.dumps({"a": text})) if status == 200 else chat.fails(status, text)
         with pytest.raises(EndpointError) as error:
-            ask_json(endpoint)
+            ask_json(replace(endpoint, retries=0))
         assert KEY[:6] not in str(error.value)
-
-
-def test_no_key_is_no_header_and_an_odd_one_is_refused(server, endpoint, monkeypatch):
-    ask(endpoint)
-    assert "Authorization" not in server.headers[0]
-    for odd in ("sk-\u00e4", "a\nb", "a\x00"[:1] + "\x7f"):
-        monkeypatch.setenv("OPENAI_API_KEY", odd)
-        with pytest.raises(EndpointError, match=r"the key in \$OPENAI_API_KEY has characters"):
-            ask(endpoint)
-    assert len(server.asked) == 1
 
 
 # the cache
 
 
-def test_what_was_asked_is_not_asked_again(server, endpoint, tmp_path):
-    kept = replace(endpoint, cache=str(tmp_path / "new" / "folder"))
-    assert ask(kept) == "hello"
-    server.act = says("other")
-    assert ask(kept) == "hello"
-    assert ask(replace(kept, timeout=3.0, parallel=2, key="OTHER")) == "hello"
-    assert len(server.asked) == 1
-    assert [file.suffix for file in (tmp_path / "new" / "folder").iterdir()] == [".json"]
-
-
-def test_the_cache_keeps_apart_all_that_changes_an_answer(server, endpoint, tmp_path):
-    server.act = says('{"a": 1}')
-    kept = replace(endpoint, cache=str(tmp_path))
+def test_the_cache_keeps_apart_all_that_changes_an_answer_and_nothing_else(
+    server, endpoint, tmp_path
+):
+    server.act, folder = says('{"a": 1}'), tmp_path / "new" / "folder"
+    kept = replace(endpoint, cache=str(folder))
     with ChatServer(says('{"a": 2}')) as other:
         calls = [
             lambda: ask(kept),
@@ -476,14 +431,17 @@ def test_the_cache_keeps_apart_all_that_changes_an_answer(server, endpoint, tmp_
             lambda: ask_json(kept),
             lambda: ask_json(kept, schema={**SCHEMA, "title": "other"}),
         ]
-        for _ in range(2):
-            for number_, call in enumerate(calls, 1):
-                call()
-                assert len(list(tmp_path.iterdir())) == max(number_, _ * len(calls))
+        for count, call in enumerate(calls, 1):
+            call()
+            assert [file.suffix for file in folder.iterdir()] == [".json"] * count
+        again = [call() for call in calls]
+        assert ask(replace(kept, timeout=3.0, parallel=2, key="OTHER")) == again[0]
         assert len(server.asked) + len(other.asked) == len(calls)
 
 
-def test_only_answers_in_the_form_asked_for_are_kept(server, endpoint, tmp_path):
+def test_only_answers_in_the_form_asked_for_are_kept_and_a_broken_file_is_named(
+    server, endpoint, tmp_path
+):
     kept = replace(endpoint, cache=str(tmp_path), retries=0)
     server.script = [says("{}"), chat.fails(401), chat.fails(500), says('```{"a": 3}```')]
     for _ in range(3):
@@ -491,28 +449,17 @@ def test_only_answers_in_the_form_asked_for_are_kept(server, endpoint, tmp_path)
             ask_json(kept)
     assert list(tmp_path.iterdir()) == []
     assert ask_json(kept) == ask_json(kept) == 3
-
-
-@pytest.mark.parametrize(
-    "broken",
-    [b"", b"{", b"\xff\x00", b"[]", b"{}", b'{"answer": 3}', b'{"answer": "no"}', b"[" * 99999],
-)
-def test_a_broken_file_in_the_cache_is_named(server, endpoint, tmp_path, broken):
-    server.act = says('{"a": 1}')
-    kept = replace(endpoint, cache=str(tmp_path))
-    ask_json(kept)
     (file,) = tmp_path.iterdir()
-    file.write_bytes(broken)
-    with pytest.raises(EndpointError, match=f"{file} has no valid answer on a talk; delete it"):
-        ask_json(kept)
-    file.unlink()
-    assert ask_json(kept) == 1
+    for broken in (b"", b"\xff", b"[]", b"{}", b'{"answer": 3}', b'{"answer": "no"}', b"[" * 99999):
+        file.write_bytes(broken)
+        with pytest.raises(EndpointError, match=f"{file} has no valid answer on a talk; delete it"):
+            ask_json(kept)
 
 
 # threads and processes
 
 
-def test_many_are_under_way_at_the_same_time(server, endpoint):
+def test_many_are_under_way_at_the_same_time_and_no_more_than_allowed(server, endpoint):
     def act(handler):  # nobody is answered before 17 have asked
         if server.flying > 16:
             enough.set()
@@ -522,21 +469,14 @@ def test_many_are_under_way_at_the_same_time(server, endpoint):
     enough, server.act = threading.Event(), act
     with ThreadPoolExecutor(32) as pool:
         assert list(pool.map(ask, [endpoint] * 32)) == ["hello"] * 32
-    assert enough.is_set()
-
-
-def test_no_more_than_allowed(server, endpoint):
-    server.act = chat.waits(0.02)
-    equal = [replace(endpoint, parallel=3) for _ in range(24)]
-    with ThreadPoolExecutor(24) as pool:
-        list(pool.map(ask, equal))
+        assert enough.is_set()
+        server.act, server.most = chat.waits(0.02), 0
+        list(pool.map(ask, [replace(endpoint, parallel=3) for _ in range(24)]))
     assert server.most == 3
-
-
-def test_connections_are_used_again(server, endpoint):
+    known = len(server.connections)
     for _ in range(5):
         ask(endpoint)
-    assert len(server.connections) == 1
+    assert len(server.connections) == known  # used again
 
 
 def _child(endpoint, answers):
@@ -549,13 +489,11 @@ def test_processes_ask_for_themselves(server, endpoint, method):
     ask(endpoint)
     context = multiprocessing.get_context(method)
     answers = context.SimpleQueue()
-    children = [context.Process(target=_child, args=(endpoint, answers)) for _ in range(3)]
-    for child in children:
-        child.start()
-    assert [answers.get() for _ in children] == [("hello", 1)] * 3
-    for child in children:
-        child.join()
-        assert child.exitcode == 0
+    child = context.Process(target=_child, args=(endpoint, answers))
+    child.start()
+    assert answers.get() == ("hello", 1)
+    child.join()
+    assert child.exitcode == 0
     assert ask(endpoint) == "hello"
     assert endpoint.usage.requests == 2
 
@@ -565,29 +503,19 @@ import sys, threading, time
 from agent_envs.endpoint import Endpoint
 endpoint = Endpoint("stub", sys.argv[1], outage=60.0)
 said = endpoint.ask([{"role": "user", "content": "Hello?"}], about="it")
-if sys.argv[2] == "waiting":
-    late = [{"role": "user", "content": "Late?"}]
-    threading.Thread(target=endpoint.ask, args=(late,), kwargs={"about": ""}, daemon=True).start()
-    time.sleep(0.5)
-print(said, threading.active_count())
+late = [{"role": "user", "content": "Late?"}]
+threading.Thread(target=endpoint.ask, args=(late,), kwargs={"about": ""}, daemon=True).start()
+time.sleep(0.5)
+print(said)
 """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["idle", "waiting"])
-def test_nothing_is_left_at_the_end_of_a_process(server, how):
-    server.script = [says("bye"), chat.hangs]
-    began = time.monotonic()
-    ended = subprocess.run(
-        [sys.executable, "-W", "error", "-c", LEAVES, server.url, how],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    assert ended.stdout.split()[0] == "bye"
-    if how == "idle":
-        assert ended.stderr == ""
+def test_a_request_that_hangs_does_not_keep_a_process_from_its_end(server):
+    server.script, began = [says("bye"), chat.hangs], time.monotonic()
+    command = [sys.executable, "-W", "error", "-c", LEAVES, server.url]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert ended.stdout == "bye\n"
     assert time.monotonic() - began < 25
 
 
@@ -622,51 +550,45 @@ def test_pauses_grow_up_to_a_limit_and_draw_from_a_generator_of_their_own(monkey
 # options
 
 
-def test_every_option_is_checked():
-    for option in fields(Endpoint):
-        kind = type(option.default)
-        for wrong in ([], True, "x" if kind is not str else 3):
-            with pytest.raises(TypeError, match=f"{option.name} of an endpoint must be a"):
-                Endpoint(**{option.name: wrong})
-        if kind is not str and option.name != "temperature":
-            with pytest.raises(
-                ValueError, match=f"{option.name} of an endpoint must be finite and at least 0"
-            ):
-                Endpoint(**{option.name: kind(-1)})
-    with pytest.raises(
-        ValueError, match="timeout of an endpoint must be finite and at least 0, got nan"
-    ):
-        Endpoint(timeout=math.nan)
-    with pytest.raises(ValueError, match="parallel of an endpoint must be above 0"):
-        Endpoint(parallel=0)
-    with pytest.raises(ValueError, match="needs prompt_price and completion_price"):
-        Endpoint(budget_cost=3.0)
-    with pytest.raises(ValueError, match="an endpoint needs a model"):
-        ask(Endpoint(url="http://h/v1"))
+WRONG_OPTIONS = [
+    *((option.name, wrong, "must be a") for option in fields(Endpoint) for wrong in ([], True)),
+    *(
+        (option.name, type(option.default)(-1), "must be finite and ")
+        for option in fields(Endpoint)
+        if type(option.default) is not str and option.name != "temperature"
+    ),
+    ("key", 3, "key must be a str"),
+    ("retries", "x", "retries must be an int"),
+    ("timeout", math.nan, "timeout must be a number, got nan"),
+    ("timeout", 0, "timeout of an endpoint must be finite and above 0, got 0"),
+    ("temperature", math.inf, "finite"),
+    ("parallel", 0, "parallel of an endpoint must be finite and above 0, got 0"),
+    ("budget_cost", 3.0, "needs prompt_price and completion_price"),
+    ("url", "ftp://h", "a model and an address"),
+    ("url", "http://h:99999/v1", "Port out of range"),
+    ("url", "http://h:0/v1", "at 'h:0'"),
+    ("url", "http://h:x/v1", "Port could not be"),
+    ("key", f"sk-{KEY}", "the name of an environment variable"),
+    ("key", KEY * 9, "the name of an environment variable"),
+    ("timout", 3, "no option 'timout', did you mean 'timeout'?"),
+]
 
 
 @pytest.mark.parametrize(
     ("given", "says"),
     [
+        *(({"model": "m", "url": "http://h", name: v}, says) for name, v, says in WRONG_OPTIONS),
+        ({"url": "http://h"}, "a model and an address"),
         ("openai:", "has the form openai:<model>@<base url>"),
         ("openai:m", "has the form openai:<model>@<base url>"),
         ("openai:@http://h/v1", "a model and an address"),
         ("openai:m@http://", "a model and an address"),
         (f"openai:m@http://me:{KEY}@h/v1", "contains a user name, password or query"),
         (f"openai:m@http://h/v1?key={KEY}", "contains a user name, password or query"),
-        ({"model": "m", "url": "ftp://h"}, "a model and an address"),
-        ({"url": "http://h"}, "a model and an address"),
-        ({"model": "m", "url": "http://h:99999/v1"}, "at 'h:99999'"),
-        ({"model": "m", "url": "http://h:0/v1"}, "at 'h:0'"),
-        ({"model": "m", "url": "http://h:x/v1"}, "at 'h:x'"),
-        ({"model": "m", "key": f"sk-{KEY}"}, "the name of an environment variable"),
-        ({"model": "m", "key": KEY * 9}, "the name of an environment variable"),
-        ({"model": "m", "temperature": float("inf")}, "finite"),
-        ({"model": "m", "timout": 3}, "no option 'timout', did you mean 'timeout'?"),
     ],
 )
 def test_no_endpoint(given, says):
-    with pytest.raises(ValueError, match=r"endpoint|address|variable") as refusal:
+    with pytest.raises((ValueError, TypeError)) as refusal:
         open_endpoint(given)
     assert says in str(refusal.value)
     assert KEY not in str(refusal.value)

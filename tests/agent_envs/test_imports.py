@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
-import gymnasium as gym
 import pytest
 
 from agent_envs import MissingAsset, Template
@@ -25,7 +25,6 @@ def _package(tmp_path, monkeypatch):
     (folder / "breaks.py").write_text("raise ImportError('the driver is too old')\n")
     (folder / "wrong.py").write_text("1 / 0\n")
     (folder / "syntax.py").write_text("def (:\n")
-    (folder / "leaves.py").write_text("raise SystemExit(3)\n")
     monkeypatch.syspath_prepend(tmp_path)
 
 
@@ -33,93 +32,52 @@ def test_what_is_named_is_found():
     assert isinstance(load_object("parcel.prompts:SHORT", Template), Template)
     assert load_object("parcel.prompts:NUMBER") == 3
     assert load_object("agent_envs:Template", type) is Template
+    for path in ("EZPoints-v0", "agent_envs:EZPoints-v0", "agent_envs.ezpoints.env:EZPoints"):
+        assert find_creator(path, option="env") is EZPoints
+
+
+FORM, FAILS = "prompt must have the form package.module:Name", "but the module parcel."
+MISTAKES = {
+    "alfworld": f"{FORM}, got 'alfworld'",
+    "": f"{FORM}, got ''",
+    ":Name": FORM,
+    "parcel.prompts:": FORM,
+    ".prompts:SHORT": FORM,
+    "parcel.prompts:SHORT:x": FORM,
+    "parcel/prompts.py:SHORT": FORM,
+    "your.prompts:SHORT": "no module 'your'; install it, or put its folder on PYTHONPATH",
+    "parcel.promts:SHORT": "there is no module 'parcel.promts'; install it",
+    "parcel.prompts.more:SHORT": "there is no module 'parcel.prompts.more'",
+    "parcel.prompts:SHRT": "parcel.prompts has no 'SHRT', did you mean 'SHORT'?",
+    "parcel.prompts:NUMBER": "must name an object of class Template, and 'parcel.prompts:NUMBER'",
+    "parcel.needs:X": f"{FAILS}needs fails when it is imported: ModuleNotFoundError: No module",
+    "parcel.breaks:X": f"{FAILS}breaks fails when it is imported: ImportError: the driver is too",
+    "parcel.wrong:X": f"{FAILS}wrong fails when it is imported: ZeroDivisionError: division by",
+    "parcel.syntax:X": f"{FAILS}syntax fails when it is imported: SyntaxError: ",
+}
+NO_ENVIRONMENT = {
+    "EZPoint-v0": "'EZPoint-v0' is registered, did you mean 'EZPoints-v0'?; your own is",
+    "parcel.prompts:Id-v0": "env is 'parcel.prompts:Id-v0', but parcel.prompts registers no",
+    "parcel.prompts:Shop": "env names 'parcel.prompts:Shop', but parcel.prompts has no 'Shop'",
+    "parcel.prompts:Template": "names 'parcel.prompts:Template', a class that is no gymnasium",
+    "parcel.prompts:NUMBER": "env must name an object of class type",
+    "your.shop:Shop": "env names 'your.shop:Shop', but there is no module 'your'; install",
+}
 
 
 @pytest.mark.parametrize(
-    ("path", "message"),
+    ("call", "path", "message"),
     [
-        ("alfworld", "prompt must have the form package.module:Name, got 'alfworld'"),
-        ("", "must have the form package.module:Name, got ''"),
-        (":Name", "must have the form package.module:Name"),
-        ("parcel.prompts:", "must have the form package.module:Name"),
-        (".prompts:SHORT", "must have the form package.module:Name"),
-        ("parcel.prompts:SHORT:x", "must have the form package.module:Name"),
-        ("parcel/prompts.py:SHORT", "must have the form package.module:Name"),
-        (
-            "your.prompts:SHORT",
-            "there is no module 'your'; install it, or put its folder on PYTHON",
-        ),
-        ("parcel.promts:SHORT", "there is no module 'parcel.promts'; install it"),
-        ("parcel.prompts.more:SHORT", "there is no module 'parcel.prompts.more'"),
-        ("parcel.prompts:SHRT", "parcel.prompts has no 'SHRT', did you mean 'SHORT'?"),
-        (
-            "parcel.prompts:NUMBER",
-            "must name an object of class Template, and 'parcel.prompts:NUMBER'",
-        ),
+        *((partial(load_object, kind=Template, option="prompt"), *row) for row in MISTAKES.items()),
+        *((partial(find_creator, option="env"), *row) for row in NO_ENVIRONMENT.items()),
     ],
 )
-def test_mistakes_are_told_in_a_line(path, message):
+def test_mistakes_are_told_in_a_line(call, path, message):
     with pytest.raises(ValueError, match=re.escape(message)) as refused:
-        load_object(path, Template, option="prompt")
-    assert "\n" not in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    "path", ["EZPoints-v0", "agent_envs:EZPoints-v0", "agent_envs.ezpoints.env:EZPoints"]
-)
-def test_an_environment_is_found_by_id_or_class(path):
-    assert find_creator(path, option="env") is EZPoints
-
-
-@pytest.mark.parametrize(
-    ("path", "message"),
-    [
-        ("EZPoint-v0", "'EZPoint-v0' is registered, did you mean 'EZPoints-v0'?; your own is"),
-        ("parcel.prompts:Id-v0", "env is 'parcel.prompts:Id-v0', but parcel.prompts registers no"),
-        (
-            "parcel.prompts:Shop",
-            "env names 'parcel.prompts:Shop', but parcel.prompts has no 'Shop'",
-        ),
-        (
-            "parcel.prompts:Template",
-            "names 'parcel.prompts:Template', a class that is no gymnasium",
-        ),
-        ("parcel.prompts:NUMBER", "env must name an object of class type"),
-        ("your.shop:Shop", "env names 'your.shop:Shop', but there is no module 'your'; install"),
-        (
-            "Nowhere-v0",
-            "env is 'Nowhere-v0', registered with the entry point 'parcel:Nothing', which",
-        ),
-    ],
-)
-def test_an_environment_that_is_not_there_is_told_in_a_line(path, message, monkeypatch):
-    spec = gym.envs.registration.EnvSpec("Nowhere-v0", entry_point="parcel:Nothing")
-    monkeypatch.setitem(gym.registry, "Nowhere-v0", spec)
-    with pytest.raises(ValueError, match=re.escape(message)) as refused:
-        find_creator(path, option="env")
-    assert "\n" not in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("module", "message"),
-    [
-        ("needs", "ModuleNotFoundError: No module named 'not_installed_anywhere'"),
-        ("breaks", "ImportError: the driver is too old"),
-        ("wrong", "ZeroDivisionError: division by zero"),
-        ("syntax", "SyntaxError: "),
-        ("leaves", "SystemExit: 3"),
-    ],
-)
-def test_a_module_that_fails_is_told_with_option_file_and_line(module, message):
-    with pytest.raises(ValueError, match=re.escape(message)) as refused:
-        load_object(f"parcel.{module}:Name", option="credit.name")
+        call(path)
     said = str(refused.value)
-    assert said.startswith(
-        f"credit.name names 'parcel.{module}:Name', but the module parcel.{module}"
-    )
-    assert said.endswith(f"{module}.py:1)")
     assert "\n" not in said
-    assert refused.value.__cause__ is not None
+    assert said.endswith(f"{path[7:-2]}.py:1)") == (FAILS in message)
 
 
 def test_a_shipped_file_is_found_or_its_error_has_the_remedy():

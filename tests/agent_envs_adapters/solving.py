@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
 from agent_envs.experts import expert
 from trainer.play.environments import reply_form
 
@@ -19,3 +25,30 @@ def solution(episodes, **task):
     episodes.release(episode)
     assert episode.success
     return replies, episode
+
+
+def make_twelve(text):
+    """The next action of EZPoints that makes 12 of the two cards in a prompt."""
+    cards = re.findall(r"cards: (\w+) of \w+, (\w+) of", text)[-1]
+    formula = re.findall(r"current formula: '([^']*)'", text)[-1]
+    first, second = (card if card.isdigit() else "10" for card in cards)
+    operator = "*" if int(first) * int(second) == 12 else "+"
+    return {"": first, first: operator, first + operator: second}.get(formula, "=")
+
+
+def run_page(name, folder, **variables):
+    """Run the Python block of an integration's page; its output."""
+    page = Path(__file__).parents[2] / "docs" / "integrations" / f"{name}.md"
+    (block,) = re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)
+    (folder / "block.py").write_text(block)
+    child = subprocess.run(
+        [sys.executable, "block.py"],
+        cwd=folder,
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert child.returncode == 0, child.stderr
+    return child.stdout

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from agent_envs_adapters.gate import Gate, Limits, Refused, check
+from agent_envs_adapters.gate import Gate, Limits, judge_message
 
 STEP = json.dumps({"type": "step", "data": {"reply": "look"}})
 TOKEN = "0123456789abcdef"  # noqa: S105
@@ -26,14 +26,14 @@ async def echo(scope, receive, send):
         await send({"type": "websocket.send", "text": message["text"]})
 
 
-def played(gate, *messages, path="/ws", query=b"", headers=()):
+def played(gate, *messages, path="/ws", query=b"", headers=(), ended=True):
     """What a gate answers to the messages of a session, parsed."""
     given = [
         {"type": "websocket.connect"},
         *({"type": "websocket.receive", **message} for message in messages),
-        {"type": "websocket.disconnect", "code": 1000},
+        *([{"type": "websocket.disconnect", "code": 1000}] if ended else []),
     ]
-    sent = []
+    sent, sessions = [], gate.sessions
 
     async def receive():
         if not given:
@@ -45,7 +45,7 @@ def played(gate, *messages, path="/ws", query=b"", headers=()):
 
     scope = {"type": "websocket", "path": path, "query_string": query, "headers": [*headers]}
     asyncio.run(gate(scope, receive, send))
-    assert gate.sessions == 0
+    assert gate.sessions == sessions
     return [
         json.loads(one["text"]) if "text" in one else one.get("code", one["type"]) for one in sent
     ]
@@ -80,60 +80,56 @@ def gate(token="", **limits):
         {"type": "reset", "data": {"seed": 2**63 - 1, "index": 0, "episode_id": "a"}},
         {"type": "step", "data": {"reply": "", "metadata": {"any": [1]}}},
         {"type": "step", "data": {"reply": "é\x00\u2028"}},
+        {"type": "step", "data": {"stop": True}},
         {"type": "state"},
         {"type": "close"},
     ],
 )
 def test_messages_that_pass(message):
-    check(json.dumps(message), 1000)
+    assert judge_message(json.dumps(message), 1000) is None
+
+
+RESET, NEEDS = '{"type": "reset", "data": %s}', "a step needs the model's reply"
 
 
 @pytest.mark.parametrize(
     ("text", "code", "says"),
     [
         (None, "INVALID_JSON", "got a binary one"),
-        ("", "INVALID_JSON", "a message is JSON, got ''"),
-        ("{", "INVALID_JSON", "a message is JSON"),
-        ("[" * 900, "INVALID_JSON", "a message is JSON"),
-        ("[" * 100_000, "INVALID_JSON", "a message is JSON"),
+        ("", "INVALID_JSON", "Invalid JSON"),
+        ("[" * 100_000, "INVALID_JSON", "recursion limit"),
         ("[" * 100_001, "VALIDATION_ERROR", "shorten the reply"),
         ("é" * 60_000, "VALIDATION_ERROR", "--message"),
-        ('{"type": "reset", "data": {"seed": ' + "9" * 5000 + "}}", "INVALID_JSON", "4300"),
-        ('{"type": "reset", "data": {"seed": 1e999}}', "VALIDATION_ERROR", "an integer, got inf"),
-        ('{"type": "reset", "data": {"seed": NaN}}', "INVALID_JSON", "NaN is no JSON"),
-        ('{"type": "reset", "data": {"seed": 9223372036854775808}}', "VALIDATION_ERROR", "2**63"),
-        ('{"type": "reset", "data": {"seed": -1}}', "VALIDATION_ERROR", "0..2**63-1, got -1"),
-        ('{"type": "reset", "data": {"seed": true}}', "VALIDATION_ERROR", "an integer, got True"),
-        ('{"type": "reset", "data": {"seed": 1.0}}', "VALIDATION_ERROR", "an integer, got 1.0"),
-        ('{"type": "reset", "data": {"task_id": 3}}', "VALIDATION_ERROR", "is text, got 3"),
-        ('{"type": "reset", "data": {"sead": 3}}', "VALIDATION_ERROR", "did you mean 'seed'?"),
-        ('{"type": "reset", "data": []}', "VALIDATION_ERROR", "is an object, got []"),
-        ('{"type": "reset", "data": null}', "VALIDATION_ERROR", "is an object, got None"),
-        ('{"type": "reset", "more": 1}', "VALIDATION_ERROR", "no 'more'; it has type, data"),
-        ('{"type": "state", "data": {}}', "VALIDATION_ERROR", "no 'data'; it has type"),
-        ('{"type": "step"}', "VALIDATION_ERROR", "a step needs the model's reply"),
-        ('{"type": "step", "data": {"reply": null}}', "VALIDATION_ERROR", "is text, got None"),
-        ('{"type": "step", "data": {"reply": ["a"]}}', "VALIDATION_ERROR", "is text, got ['a']"),
-        ('{"type": "step", "data": {"reply": "\\ud800"}}', "VALIDATION_ERROR", "surrogate"),
-        ('{"type": "reset", "data": {"\\ud800": 1}}', "VALIDATION_ERROR", "has no '\\ud800'"),
-        ('{"type": "mcp", "data": {}}', "UNKNOWN_TYPE", "one of reset, step, state, close"),
-        ('{"type": {"a": 1}}', "UNKNOWN_TYPE", "one of reset"),
-        ('"reset"', "UNKNOWN_TYPE", "got 'reset'"),
-        ("7", "UNKNOWN_TYPE", "got 7"),
+        (RESET % ('{"seed": ' + "9" * 5000 + "}"), "INVALID_JSON", "number out of range"),
+        (RESET % '{"seed": NaN}', "VALIDATION_ERROR", "reset.data.seed = nan"),
+        (RESET % '{"seed": 9223372036854775808}', "VALIDATION_ERROR", "should be less than"),
+        (RESET % '{"seed": -1}', "VALIDATION_ERROR", "seed = -1: Input should be greater"),
+        (RESET % '{"seed": true}', "VALIDATION_ERROR", "seed = True: Input should be a valid int"),
+        (RESET % '{"seed": 1.0}', "VALIDATION_ERROR", "seed = 1.0: Input should be a valid int"),
+        (RESET % '{"task_id": 3}', "VALIDATION_ERROR", "task_id = 3: Input should be a valid str"),
+        (RESET % f'{{"fork": "{"a" * 256}"}}', "VALIDATION_ERROR", "at most 255 characters"),
+        (RESET % '{"sead": 3}', "VALIDATION_ERROR", "reset.data.sead = 3: Extra inputs"),
+        (RESET % '{"\\ud800": 1}', "INVALID_JSON", "Invalid JSON"),
+        (RESET % "null", "VALIDATION_ERROR", "reset.data = None: Input should be an object"),
+        ('{"type": "reset", "more": 1}', "VALIDATION_ERROR", "reset.more = 1: Extra inputs"),
+        ('{"type": "state", "data": {}}', "VALIDATION_ERROR", "state.data = {}: Extra inputs"),
+        ('{"type": "step"}', "VALIDATION_ERROR", "step.data"),
+        ('{"type": "step", "data": {}}', "VALIDATION_ERROR", NEEDS),
+        ('{"type": "step", "data": {"stop": true, "reply": "a"}}', "VALIDATION_ERROR", NEEDS),
+        ('{"type": "step", "data": {"reply": null}}', "VALIDATION_ERROR", "step.data.reply = None"),
+        ('{"type": "step", "data": {"reply": "\\ud800"}}', "INVALID_JSON", "Invalid JSON"),
+        ('{"type": "mcp", "data": {}}', "UNKNOWN_TYPE", "'reset', 'step', 'state', 'close'"),
+        ('{"type": {"a": 1}}', "UNKNOWN_TYPE", "'reset', 'step', 'state', 'close'"),
+        ("7", "VALIDATION_ERROR", "7: Input should be an object"),
     ],
 )
 def test_messages_that_are_refused(text, code, says):
-    with pytest.raises(Refused) as caught:
-        check(text, 100_000)
-    assert caught.value.code == code
-    assert says in str(caught.value)
-    assert len(str(caught.value)) < 300
-    assert json.loads(caught.value.frame["text"])["data"]["code"] == code
-
-
-def test_ids_have_a_length():
-    with pytest.raises(Refused, match="at most 255 characters, got 256"):
-        check(json.dumps({"type": "reset", "data": {"fork": "a" * 256}}), 1000)
+    refusal = judge_message(text, 100_000)
+    assert refusal.code == code
+    assert says in refusal.why
+    assert len(refusal.why) <= 300
+    assert "\n" not in refusal.why
+    assert json.loads(refusal.frame["text"])["data"] == {"message": refusal.why, "code": code}
 
 
 def test_a_session_goes_on_after_a_refusal():
@@ -184,34 +180,29 @@ def test_with_the_token_all_passes(scheme):
     assert page(gate(TOKEN), "/health")[0] == 200  # for what only asks whether it is up
 
 
-@pytest.mark.parametrize("token", ["short", "with é 0123456789", "line\n0123456789abc"])
-def test_odd_tokens_are_refused(token):
-    with pytest.raises(ValueError, match="at least 16 printable ASCII characters; make one with"):
-        gate(token)
-
-
-@pytest.mark.parametrize("limits", [{"sessions": 0}, {"message": -1}, {"idle": float("nan")}])
-def test_odd_limits_are_refused(limits):
-    with pytest.raises(ValueError, match=f"the limit {next(iter(limits))} must be positive"):
-        Limits(**limits)
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"token": "short"}, "at least 16 printable ASCII characters; make one with"),
+        ({"token": "with é 0123456789"}, "at least 16 printable ASCII characters"),
+        ({"token": "line\n0123456789abc"}, "at least 16 printable ASCII characters"),
+        ({"sessions": 0}, "the limit sessions must be positive"),
+        ({"message": -1}, "the limit message must be positive"),
+        ({"idle": float("nan")}, "the limit idle must be positive"),
+        ({"idle": float("inf")}, "the limit idle must be positive"),
+    ],
+)
+def test_odd_tokens_and_limits_are_refused(options, says):
+    with pytest.raises(ValueError, match=says):
+        gate(**options)
 
 
 def test_sessions_have_a_limit():
     full = gate(sessions=2)
     full.sessions = 2
-    sent = []
-
-    async def receive():
-        return {"type": "websocket.connect"}
-
-    async def send(message):
-        sent.append(message)
-
-    scope = {"type": "websocket", "path": "/ws", "query_string": b"", "headers": []}
-    asyncio.run(full(scope, receive, send))
-    assert "all 2 sessions are in use" in sent[1]["text"]
-    assert sent[2]["code"] == 1013
-    assert full.sessions == 2
+    _, error, code = played(full, {"text": STEP})
+    assert "all 2 sessions are in use" in error["data"]["message"]
+    assert code == 1013
 
 
 @pytest.mark.parametrize("fails", [OSError, None])
@@ -241,22 +232,8 @@ def test_a_client_that_takes_no_answer_is_given_up(fails):
 
 
 def test_an_idle_session_is_closed():
-    short = gate(idle=0.01)
-    waiting = [{"type": "websocket.connect"}]
-    sent = []
-
-    async def receive():
-        if not waiting:
-            await asyncio.sleep(60)
-        return waiting.pop()
-
-    async def send(message):
-        sent.append(message)
-
-    scope = {"type": "websocket", "path": "/ws", "query_string": b"", "headers": []}
-    asyncio.run(short(scope, receive, send))
-    assert "after 0.01 s without a message; connect again" in sent[1]["text"]
-    assert short.sessions == 0
+    _, error = played(gate(idle=0.01), ended=False)
+    assert "after 0.01 s without a message; connect again" in error["data"]["message"]
 
 
 @pytest.mark.parametrize(
@@ -264,7 +241,6 @@ def test_an_idle_session_is_closed():
     [
         ("/schema", "GET", 200),
         ("/Odd-v0/splits", "GET", 200),
-        ("/odd-V0/tasks", "POST", 200),
         ("/mcp", "POST", 200),
         ("/", "GET", 404),
         ("/reset", "POST", 404),
@@ -272,8 +248,6 @@ def test_an_idle_session_is_closed():
         ("//tasks", "POST", 404),
         ("/../../etc/passwd", "GET", 404),
         ("/Other-v0/tasks", "POST", 404),
-        ("/schema", "POST", 405),
-        ("/Odd-v0/tasks", "DELETE", 405),
     ],
 )
 def test_pages(path, method, status):
@@ -285,18 +259,8 @@ def test_pages(path, method, status):
         assert json.loads(body)["jsonrpc"] == "2.0"
 
 
-@pytest.mark.parametrize("body", [b'{"split": NaN}', b"[" * 5000, b"{", b"\xff"])
-def test_requests_are_json(body):
-    status, said = page(gate(), "/Odd-v0/task", method="POST", body=body)
-    assert status == 400
-    assert json.loads(said)["detail"].startswith("a request is JSON, got b")
-
-
 def test_long_requests_are_not_read():
-    whole = b'"' + b"x" * 8 + b'"'
-    assert page(gate(message=10), "/Odd-v0/task", method="POST", body=whole) == (
-        200,
-        whole.decode(),
-    )
-    status, said = page(gate(message=10), "/Odd-v0/task", method="POST", body=b"x" * 11)
+    whole = "x" * 10
+    assert page(gate(message=10), "/Odd-v0/task", body=whole.encode()) == (200, whole)
+    status, said = page(gate(message=10), "/Odd-v0/task", body=b"x" * 11)
     assert (status, json.loads(said)["detail"]) == (413, "a request has at most 10 bytes")

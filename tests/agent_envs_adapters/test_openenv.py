@@ -16,6 +16,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -43,7 +44,7 @@ if THERE:
 
     from agent_envs_adapters.openenv import make_app
     from agent_envs_adapters.remote import Remote
-    from agent_envs_adapters.serving import check_host, give_up_silent, serving
+    from agent_envs_adapters.serving import give_up_silent, serving
 
 PAGE = Path(__file__).parents[2] / "docs" / "integrations" / "openenv.md"
 IDS = [
@@ -211,7 +212,7 @@ def test_the_client_of_openenv_plays_too(url):
             assert (state["done"], state["step_count"], state["truncated"]) == (True, 5, True)
         state = env.state()
         assert (state["episode_id"], state["split"], len(state["records"])) == ("mine", "train", 2)
-        with pytest.raises(RuntimeError, match=r"no 'nope'.* it has reply, stop, metadata"):
+        with pytest.raises(RuntimeError, match=r"step.data.nope = 1: Extra inputs"):
             env.step({"nope": 1})
 
 
@@ -237,8 +238,6 @@ def test_tasks_and_splits(url):
         train, seen = one.tasks("train"), one.tasks("valid_seen")
         one.reset(**seen[3])
         assert one.task_id == seen[3]["task_id"]
-        with pytest.raises(ServerError, match=r"task 2 of split 'train' is .*; give one"):
-            one.reset(index=2, task_id=train[3]["task_id"])
         one.reset(index=3, split="valid_seen")
         assert one.task_id == seen[3]["task_id"]
         one.reset(task_id=train[1]["task_id"])
@@ -255,21 +254,19 @@ def test_tasks_and_splits(url):
 @pytest.mark.parametrize(
     ("path", "body", "status"),
     [
-        ("task", {"split": "train", "index": 600}, 400),
-        ("task", {"split": "train", "index": -1}, 400),
-        ("task", {"split": "train", "index": 10**3000}, 400),
+        ("task", {"split": "train", "index": 600}, 422),
+        ("task", {"split": "train", "index": -1}, 422),
+        ("task", {"split": "train", "index": 10**3000}, 422),
         ("task", {"split": "train", "index": "x"}, 422),
-        ("task", {"split": "train", "index": None}, 422),
         ("task", {"split": "train", "index": 1, "more": 1}, 422),
         ("task", b"[" * 5000, 400),
         ("task", b'{"split": "train", "index": ' + b"9" * 5000 + b"}", 400),
         ("task", b"\xff", 400),
         ("task", b"", 422),
-        ("tasks", {"split": "test"}, 404),
-        ("tasks", {"split": 3}, 422),
-        ("tasks", {"split": "\ud800"}, 400),
-        ("task", {"split": "train", "index": 1, "\ud800": 1}, 400),
-        ("task", "\ud800", 400),
+        ("tasks", {"split": "test"}, 422),
+        ("tasks", {"split": "\ud800"}, 422),
+        ("task", {"split": "train", "index": 1, "\ud800": 1}, 422),
+        ("tasks", b'{"split": NaN}', 422),
         ("tasks", [], 422),
         ("task_range", {"split": "train", "start": 10**3000}, 200),
         ("tasks", b"x" * 300_000, 413),
@@ -284,20 +281,21 @@ def test_hostile_requests_get_an_answer(url, path, body, status):
 
 
 def test_a_field_of_a_request_that_does_not_fit_is_named(url):
-    with Remote(url) as one, pytest.raises(ServerError, match=r"/task: index: Field required$"):
+    with Remote(url) as one, pytest.raises(ServerError, match=r"/task: body.index .*required"):
         one._page("/AlfWorld-v0/task", {"split": "train"})
+    assert posted(url, "/schema", {})[0] == 405
 
 
 @pytest.mark.parametrize(
     ("task", "says"),
     [
         ({"split": "test"}, "split 'test' is not served; there are train, valid_seen"),
-        ({"task_id": "embedded/train/none"}, "POST /AlfWorld-v0/tasks lists them"),
+        ({"task_id": "embedded/train/none"}, "no task 'embedded/train/none' in split 'train' of"),
         ({"index": 600}, "task must lie in 0..599 for split 'train', got 600"),
         ({"fork": "unknown"}, "no session 'unknown' has an episode"),
         ({"fork": "unknown", "seed": 1}, "give fork alone"),
-        ({"seed": -1}, "seed must lie in 0..2**63-1"),
-        ({"sead": 1}, "did you mean 'seed'?"),
+        ({"seed": -1}, "reset.data.seed = -1: Input should be greater than or equal to 0"),
+        ({"sead": 1}, "reset.data.sead = 1: Extra inputs are not permitted"),
     ],
 )
 def test_odd_resets_are_refused_and_the_session_goes_on(url, task, says):
@@ -305,15 +303,8 @@ def test_odd_resets_are_refused_and_the_session_goes_on(url, task, says):
         one.reset(seed=1)
         with pytest.raises(ServerError, match=re.escape(says)):
             one.reset(**task)
+        one.reset(seed=1)
         one.step(LOOK)
-
-
-def test_a_task_of_another_split_is_refused(url):
-    with Remote(url) as one:
-        task = one.tasks("valid_seen")[0]["task_id"]
-        with pytest.raises(ServerError, match=r"is in split 'valid_seen', not in 'train': reset\("):
-            one.reset(task_id=task)
-        one.reset(split="valid_seen", task_id=task)
 
 
 def test_steps_without_an_episode_are_refused(url):
@@ -323,10 +314,9 @@ def test_steps_without_an_episode_are_refused(url):
         one.reset(seed=1)
         while not one.done:
             one.step("?")
-        with pytest.raises(ServerError, match="has ended: reset starts another one"):
-            one.step(LOOK)
-        with pytest.raises(ServerError, match="has ended"):
-            one.fork()
+        for call in (partial(one.step, LOOK), one.fork):
+            with pytest.raises(ServerError, match="has ended; start another one"):
+                call()
         one.reset(seed=1)
         one.step(LOOK)
 
@@ -476,18 +466,6 @@ def test_a_token_is_required():
             assert not env.reset().done
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", ""])  # noqa: S104
-def test_other_machines_are_not_let_in_without_a_token(host):
-    with pytest.raises(ValueError, match="set a token in \\$AGENT_ENVS_TOKEN, or listen on 127"):
-        check_host(host, protected=False)
-    check_host(host, protected=True)
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "localhost"])
-def test_this_machine_needs_no_token(host):
-    check_host(host, protected=False)
-
-
 def test_a_slow_step_holds_up_no_other_session(slow):
     with Remote(slow) as one, Remote(slow) as two, ThreadPoolExecutor(1) as thread:
         one.reset()
@@ -611,8 +589,6 @@ def test_stop_ends_an_episode(slow):
         assert one.records == local.records
         assert (one.done, one.truncated, one.success, one.outcome) == (True, True, False, 0.5)
         assert credit.rows_of([one.records], ["a"]).turns.outcome.tolist() == [0.5]
-        with pytest.raises(ServerError, match="has ended: reset starts another one"):
-            one.step(act("look"))
         one.reset(index=0)
         one.stop()
         assert (one.records, one.done, one.truncated) == ([], True, True)
@@ -629,11 +605,6 @@ def test_the_client_of_openenv_stops_too(slow):
         record = result.observation["record"]
         assert record["reward"] + record["outcome"] == paid
         assert env.state()["records"] == [record]
-        for data in ({"stop": True, "reply": "a"}, {"stop": False}, {}, {"stop": 1}):
-            with pytest.raises(
-                RuntimeError, match=r"a step needs the model's reply|stop is true or"
-            ):
-                env.step(data)
 
 
 def test_an_environment_that_fails_leaves_the_server(slow, caplog):
@@ -782,9 +753,13 @@ def test_the_command_ends_during_a_step(own, env, reply):
     [
         (["alfwrld"], "did you mean 'alfworld'?"),
         (["alfworld", "--split", "test"], "unknown split 'test'"),
-        (["alfworld", "split=train"], "--split train"),
+        (["alfworld", "split=train"], "write --split train instead"),
         (["alfworld", "max_turn=3"], "no option 'max_turn'"),
         (["alfworld", "--host", "0.0.0.0", "--port", "0"], "lets other machines connect"),  # noqa: S104
+        (
+            ["alfworld", "--host", "::", "--port", "0"],
+            "set a token in $AGENT_ENVS_TOKEN, or listen",
+        ),
         (["alfworld", "--sessions", "0"], "the limit sessions must be positive"),
         (["alfworld", "--idle", "nan"], "the limit idle must be positive"),
         (["alfworld", "max_turns=abc"], "max_turns = 'abc': Input should be a valid integer"),

@@ -9,7 +9,6 @@ import re
 import runpy
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -90,15 +89,6 @@ def scored(trainer, count=8):
 # Without TRL.
 
 
-def test_another_version_is_refused(monkeypatch):
-    sys.modules.pop("agent_envs_adapters.trl", None)
-    monkeypatch.setattr("agent_envs_adapters.version", lambda _: "1.15.2")
-    with pytest.raises(
-        ImportError, match=r'trl 1\.15\.2 is installed.*pip install "trl~=1\.16\.0"'
-    ):
-        importlib.import_module("agent_envs_adapters.trl")
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_a_process_finds_its_part_of_the_advantages(recorded, method):
     made, mask = credit.make(method), recorded.mask()
@@ -117,15 +107,6 @@ def test_a_process_finds_its_part_of_the_advantages(recorded, method):
     tensor = found(slice(0, 12), torch.from_numpy)
     assert tensor.dtype == torch.float32
     np.testing.assert_allclose(tensor, whole, atol=1e-6)
-
-
-def test_spans_must_match_the_mask(recorded):
-    made, mask = credit.make("grpo"), recorded.mask()
-    with pytest.raises(ValueError, match="spans and mask must cover the same tokens"):
-        token_advantages(made, recorded.records, recorded.uid, 1 - mask)
-    records = [[replace(one, span=None) for one in turns] for turns in recorded.records]
-    with pytest.raises(ValueError, match="turn 0 of row 0 has no token span"):
-        token_advantages(made, records, recorded.uid, mask)
 
 
 # With TRL.
@@ -362,103 +343,98 @@ def test_two_processes_give_the_same_advantages_and_weights_as_one(tmp_path):
         torch.testing.assert_close(value, one[name], atol=1e-5, rtol=0)
 
 
-@trl
-def test_arguments_that_do_not_fit_are_refused(make):
-    from agent_envs_adapters.trl import Rollout
-
-    with pytest.raises(ValueError, match=r"unknown credit method 'mgrr'.*mgr"):
-        make(credit="mgrr")
-    with pytest.raises(ValueError, match="mgr has no option 'betta'"):
-        make(credit="mgr", credit_options={"betta": 1})
-    with pytest.raises(ValueError, match="credit_options are for a method given by name"):
-        make(credit=credit.MGR(), credit_options={"beta": 1})
-    with pytest.raises(ValueError, match="mask_truncated_completions=True would drop"):
-        make(config={"mask_truncated_completions": True})
-    with pytest.raises(ValueError, match="context='turn' gives every turn a prompt of its own"):
-        Rollout(Episodes("AlfWorld-v0", data="embedded", context="turn"))
-
-
-@trl
-def test_an_environment_that_lacks_what_the_method_reads_is_refused_at_the_start(make):
-    from agent_envs_adapters.trl import Rollout
-
-    plain = Episodes("AlfWorld-v0", data="embedded", max_turns=4)
-    scores = Episodes("AlfWorld-v0", data="embedded", max_turns=4, success_reward=10.0)
-    with pytest.raises(ValueError, match="credit='mgr' reads the outcome as success, 0 or 1, but"):
-        make(credit="mgr", episodes=scores)
-    with pytest.raises(ValueError, match="reads the outcome as success"):
-        make(credit="mgr", rollout=Rollout(plain, held_out=scores))
-    with pytest.raises(ValueError, match=r"credit='prime' does not fit AlfWorld-v0: .*'implicit'"):
-        make(credit="prime")
-    with pytest.raises(ValueError, match=r"credit=MTGRPO\(.* does not fit .* column turn_reward"):
-        make(credit=credit.make("mt_grpo"))
-    make(credit="gigpo", episodes=scores)
-
-
-@trl
-def test_batches_that_cannot_be_played_are_refused(make):
-    from agent_envs_adapters.trl import CreditGRPOTrainer, Rollout
-
-    trainer = make()
-    inputs = [dict(trainer.train_dataset[0]) for _ in range(3)]
-    with pytest.raises(ValueError, match=r"completions 0 to 3 must be one group, .* hold \[3\]"):
-        trainer._generate_and_score_completions(inputs)
-    inputs = [dict(trainer.train_dataset[row % 2]) for row in range(4)]
-    with pytest.raises(ValueError, match="these have 2 prompts"):
-        trainer._generate_and_score_completions(inputs)
-    messages = [{"role": "user", "content": float("nan")}]
-    for odd in ("Hello", None, float("nan"), messages, "NaN", '{"task": 0, "seed": NaN}'):
-        with pytest.raises(ValueError, match=r"the prompt .* is no task of an environment; make"):
-            trainer.rollout_func([odd], trainer)
-    trainer.rollout_func.max_reply_tokens = 2000
-    with pytest.raises(
-        ValueError, match=r"max_completion_length=1024 .* no room for a reply of 2000"
-    ):
-        scored(trainer)
-    trainer.rollout_func = Rollout(Episodes("VisualSokoban-v0"), max_reply_tokens=8)
-    with pytest.raises(ValueError, match="shows images, and this adapter plays text"):
-        trainer.rollout_func(['{"task": 0, "seed": 0}'], trainer)
-    with pytest.raises(ValueError, match="pass rollout_func=Rollout"):
-        CreditGRPOTrainer("pocket")
-
-
-@trl
-def test_rollouts_of_a_user_must_have_records_and_spans_that_fit(make):
+def change_rollout(make, **changed):
+    """A trainer whose rollout returns other columns."""
     trainer = make()
     play = trainer.rollout_func
 
-    def without(prompts, one):
-        return {k: v for k, v in play(prompts, one).items() if k != "records"}
-
-    def shifted(prompts, one):
+    def rollout(prompts, one):
         out = play(prompts, one)
-        out["env_mask"] = [[0, *mask[:-1]] for mask in out["env_mask"]]
-        return out
+        made = {name: change(out) for name, change in changed.items()}
+        return {name: value for name, value in (out | made).items() if value is not None}
 
-    trainer.rollout_func = without
-    with pytest.raises(ValueError, match="the rollout_func must return the TurnRecords of each"):
-        scored(trainer, 4)
-    for odd in (None, [], float("nan"), "turns"):
-        trainer.rollout_func = lambda prompts, one, odd=odd: (
-            play(prompts, one) | {"records": [odd] * len(prompts)}
-        )
-        with pytest.raises(
-            ValueError, match=f"completion 0 has the records {re.escape(repr(odd))}; the"
-        ):
-            scored(trainer, 4)
-    trainer.rollout_func = shifted
-    with pytest.raises(ValueError, match="spans and mask must cover the same tokens"):
-        scored(trainer, 4)
+    trainer.rollout_func = rollout
+    return trainer
+
+
+def play_prompt(make, prompt, env="AlfWorld-v0", reply=32):
+    """Play one prompt."""
+    from agent_envs_adapters.trl import Rollout
+
+    Rollout(Episodes(env), max_reply_tokens=reply)([prompt], make())
+
+
+def with_ends(make, ends):
+    """A trainer that stops generation at other tokens."""
+    trainer = make()
+    trainer.eos_token_ids = ends
+    return trainer
+
+
+def of_context(context):
+    """A rollout with this context."""
+    from agent_envs_adapters.trl import Rollout
+
+    return Rollout(Episodes("AlfWorld-v0", data="embedded", context=context))
+
+
+SCORES = {"data": "embedded", "max_turns": 4, "success_reward": 10.0}
+FIRST = '{"task": 0, "seed": 0}'
 
 
 @trl
-def test_a_model_that_does_not_stop_at_the_end_of_a_reply_is_refused(make):
-    trainer = make()
-    trainer.eos_token_ids = [5]
-    with pytest.raises(
-        ValueError, match=r"which does not stop generation; add its id to model\.gen"
-    ):
-        scored(trainer, 4)
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda make: make(credit="mgrr"), r"unknown credit method 'mgrr'.*mgr"),
+        (
+            lambda make: make(credit="mgr", credit_options={"betta": 1}),
+            "mgr has no option 'betta'",
+        ),
+        (
+            lambda make: make(config={"mask_truncated_completions": True}),
+            "mask_truncated_completions=True would drop",
+        ),
+        (lambda make: of_context("turn"), "context='turn' gives every turn a prompt of its own"),
+        # what the method reads and the environment does not report
+        (
+            lambda make: scored(make(credit="mgr", episodes=Episodes("AlfWorld-v0", **SCORES))),
+            "outcome must be 0 or 1",
+        ),
+        (lambda make: scored(make(credit="prime"), 4), "a turn_reward named 'implicit'"),
+        (lambda make: scored(make(credit="mt_grpo"), 4), "reads the column turn_reward"),
+        # prompts
+        (lambda make: play_prompt(make, "Hello"), "the prompt 'Hello' is no task of an env"),
+        (lambda make: play_prompt(make, None), "the prompt None is no task of an environment"),
+        (lambda make: play_prompt(make, FIRST, "VisualSokoban-v0"), "shows images, and this ada"),
+        (lambda make: play_prompt(make, FIRST, reply=2000), "leaves no room for a reply: the mod"),
+        # a rollout of one's own
+        (
+            lambda make: scored(change_rollout(make, records=lambda out: None), 4),
+            "the rollout_func must return the TurnRecords of each",
+        ),
+        (
+            lambda make: scored(change_rollout(make, records=lambda out: [[]] * 4), 4),
+            "the rollout_func must return the TurnRecords of each",
+        ),
+        (
+            lambda make: scored(
+                change_rollout(
+                    make, env_mask=lambda out: [[0, *mask[:-1]] for mask in out["env_mask"]]
+                ),
+                4,
+            ),
+            "spans and mask must cover the same tokens",
+        ),
+        (
+            lambda make: scored(with_ends(make, [5]), 4),
+            r"which does not stop generation; add its id to model\.gen",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused(make, call, says):
+    with pytest.raises(ValueError, match=says):
+        call(make)
 
 
 @trl

@@ -21,6 +21,8 @@ import credit
 from credit.rows import spans_of
 from tests.trainer.conftest import tiny_model, tiny_tokenizer
 
+from .solving import make_twelve
+
 PAGE = Path(__file__).parents[2] / "docs" / "integrations" / "verl.md"
 MODULE = "agent_envs_adapters.verl"
 WITH_VERL = [
@@ -49,28 +51,6 @@ def objects(values):
     return column
 
 
-# Without verl
-
-
-def test_another_version_is_refused_and_said(monkeypatch, caplog):
-    monkeypatch.setattr("agent_envs_adapters.version", lambda peer: "0.4.1")
-    monkeypatch.delitem(sys.modules, MODULE, raising=False)
-    with pytest.raises(ImportError, match=r"verl 0\.4\.1 is installed, .* tested with 0\.9\.x"):
-        importlib.import_module(MODULE)
-    assert "the verl plug-in of agent-envs is off: verl 0.4.1" in caplog.text
-
-
-def test_spans_of_records(recorded):
-    spans = spans_of(recorded.records)
-    assert np.asarray(spans).shape == (sum(map(len, recorded.records)), 3)
-    assert spans[0] == (0, *recorded.records[0][0].span)
-    with pytest.raises(ValueError, match="turn 1 of row 0 has no token span"):
-        spans_of([[turn.to_dict() | {"span": None} for turn in recorded.records[0][1:]]])
-
-
-# In verl
-
-
 @pytest.fixture(scope="session")
 def model(tmp_path_factory):
     """Folder of a tiny model with its tokenizer."""
@@ -78,16 +58,6 @@ def model(tmp_path_factory):
     tokenizer.save_pretrained(folder)
     tiny_model(len(tokenizer)).save_pretrained(folder)
     return folder
-
-
-def solution(text):
-    """The next action that makes 12 of two cards."""
-    cards = re.findall(r"cards: (\w+) of \w+, (\w+) of", text)[-1]
-    formula = re.findall(r"current formula: '([^']*)'", text)[-1]
-    first, second = (card if card.isdigit() else "10" for card in cards)
-    operator = "*" if int(first) * int(second) == 12 else "+"
-    known = {"": first, first: operator, first + operator: second}
-    return known.get(formula, "=")
 
 
 class Server:
@@ -103,7 +73,7 @@ class Server:
     async def generate(self, request_id, *, prompt_ids, sampling_params, **_):
         from verl.workers.rollout.replica import TokenOutput
 
-        action = solution(self.tokenizer.decode(prompt_ids))
+        action = make_twelve(self.tokenizer.decode(prompt_ids))
         if self.rng.random() < 0.3:
             action = "+" if self.rng.random() < 0.5 else "fly away"
         reply = f"<think>so</think><action>{action}</action>"
@@ -481,9 +451,9 @@ def copied(columns, row, other):
     ("change", "message"),
     [
         (lambda c: c["turn_records"][0].pop(0), "has no step 0, but step 1"),
-        (lambda c: copied(c, 0, 11), "has the uid 'task 0' in"),
+        (lambda c: copied(c, 0, 11), "uid 'task 2' has the tasks '107-4D-3D' and '190-4S-3S'"),
         (lambda c: c["turn_records"][2][0].update(span=None), "turn 0 of row 2 has no token span"),
-        (lambda c: c["turn_records"][2][0].update(span=(0, 3)), "token 3 of row 2 is outside all"),
+        (lambda c: c["turn_records"][2][0].update(span=(0, 3)), "token 3 of row 2 is in no span"),
         (lambda c: c["turn_records"][2][-1].update(outcome=None), "has no outcome"),
         (lambda c: c.pop("turn_records"), "the batch has no turn_records; play it with"),
     ],
@@ -497,35 +467,41 @@ def test_a_batch_that_does_not_fit_is_refused(played, change, message):
 
 @with_verl
 @pytest.mark.parametrize(
-    ("options", "changed", "message"),
+    ("call", "message"),
     [
-        ({"max_reply_tokens": 2000}, {}, "response_length=1500 leaves no room for a reply of 2000"),
-        ({"context": "turn"}, {}, "only verl's v1 trainers take"),
+        (
+            lambda model, path: play(
+                composed(model, tasks(path, max_reply_tokens=2000)),
+                path / "tasks.parquet",
+                Server(tiny_tokenizer()),
+            ),
+            "response_length=1500 leaves no room for a reply of 2000",
+        ),
+        (
+            lambda model, path: play(
+                composed(model, tasks(path, context="turn")),
+                path / "tasks.parquet",
+                Server(tiny_tokenizer()),
+            ),
+            "only verl's v1 trainers take",
+        ),
+        (
+            lambda model, path: importlib.import_module("verl.trainer.ppo.v1").get_trainer_cls(
+                "credit_sync"
+            )(composed(model, tasks(path), **{"algorithm.use_kl_in_reward": True})),
+            "set it to False and actor_rollout_ref",
+        ),
+        (
+            lambda model, path: importlib.import_module(MODULE).write_tasks(
+                path / "tasks.parquet", "VisualSokoban-v0", count=1
+            ),
+            "shows images, and this adapter plays text",
+        ),
     ],
 )
-def test_what_cannot_be_played_is_refused(model, tmp_path, options, changed, message):
-    path = tasks(tmp_path, **options)
+def test_what_cannot_be_played_is_refused(model, tmp_path, call, message):
     with pytest.raises(ValueError, match=message):
-        play(composed(model, path, **changed), path, Server(tiny_tokenizer()))
-
-
-@with_verl
-def test_rows_of_another_data_set_are_refused(model, tmp_path):
-    path = tasks(tmp_path)
-    config = composed(model, path)
-    from verl.experimental.agent_loop.agent_loop import AgentLoopWorker
-
-    worker = AgentLoopWorker(config, Server(tiny_tokenizer()))
-    where = {"step": 1, "sample_index": 0, "rollout_n": 0, "validate": False}
-    with pytest.raises(ValueError, match=r"no extra_info\['episodes'\]; make the data set with"):
-        asyncio.run(worker._run_agent_loop({}, where, agent_name="agent_envs", raw_prompt=[]))
-    info = {"episodes": '{"env": "EZPoints-v0"}', "max_reply_tokens": 8, "task": 0, "seed": 0}
-    with pytest.raises(ValueError, match="a prompt is a list of messages with the texts role and"):
-        asyncio.run(
-            worker._run_agent_loop(
-                {}, where, agent_name="agent_envs", raw_prompt=None, extra_info=info
-            )
-        )
+        call(model, tmp_path)
 
 
 @with_verl
@@ -553,19 +529,3 @@ def test_a_reply_keeps_a_tag_that_is_a_token(kept, end):
     ids = [*tokenizer.encode("<action>look"), tokenizer.convert_tokens_to_ids(end)]
     loop = SimpleNamespace(tokenizer=tokenizer)
     assert adapter.EpisodeLoop._text(loop, ids) == "<action>look" + (end if kept else "")
-
-
-@with_verl
-def test_kl_in_the_reward_is_refused(model, tmp_path):
-    from verl.trainer.ppo.v1 import get_trainer_cls
-
-    config = composed(model, tasks(tmp_path), **{"algorithm.use_kl_in_reward": True})
-    with pytest.raises(ValueError, match="set it to False and actor_rollout_ref"):
-        get_trainer_cls("credit_sync")(config)
-
-
-@with_verl
-def test_images_are_refused(tmp_path):
-    adapter = importlib.import_module(MODULE)
-    with pytest.raises(ValueError, match="shows images, and this adapter plays text"):
-        adapter.write_tasks(tmp_path / "tasks.parquet", "VisualSokoban-v0", count=1)

@@ -16,6 +16,8 @@ import pytest
 import credit
 from agent_envs_adapters.episodes import Episodes
 
+from .solving import make_twelve
+
 PAGE = Path(__file__).parents[2] / "docs" / "integrations" / "verl_agent.md"
 MODULE = "agent_envs_adapters.verl_agent"
 THERE = importlib.util.find_spec("agent_system") is not None
@@ -90,7 +92,7 @@ def rollout(manager, rng, max_steps=6, group_size=4):
     for _ in range(max_steps):
         active = ~done
         replies = [
-            f"<think>so</think><action>{solution(text)}</action>" if rng.random() < 0.7 else "hm"
+            f"<think>so</think><action>{make_twelve(text)}</action>" if rng.random() < 0.7 else "hm"
             for text in observed["text"]
         ]
         before = observed
@@ -115,15 +117,6 @@ def rollout(manager, rng, max_steps=6, group_size=4):
         total_infos=told, total_batch_list=total, episode_rewards=None, episode_lengths=None
     )
     return total, success["success_rate"]
-
-
-def solution(text):
-    """The next action that makes 12 of two cards."""
-    cards = re.findall(r"cards: (\w+) of \w+, (\w+) of", text)[-1]
-    formula = re.findall(r"current formula: '([^']*)'", text)[-1]
-    first, second = (card if card.isdigit() else "10" for card in cards)
-    operator = "*" if int(first) * int(second) == 12 else "+"
-    return {"": first, first: operator, first + operator: second}.get(formula, "=")
 
 
 def active(total):
@@ -235,18 +228,6 @@ def test_anchors_cross_processes_and_group_as_text(adapter):
 # Bad input
 
 
-def test_what_does_not_fit_is_refused(adapter):
-    with pytest.raises(ValueError, match="makes a prompt for each turn; use Episodes"):
-        adapter.EpisodeManager(Episodes("EZPoints-v0"), CONFIG, groups=1)
-    episodes = Episodes("EZPoints-v0", context="turn")
-    with pytest.raises(ValueError, match=r"the split has \d+ tasks, got groups=100000"):
-        adapter.EpisodeManager(episodes, CONFIG, groups=100000)
-    manager = adapter.EpisodeManager(episodes, CONFIG, groups=1)
-    manager.reset()
-    with pytest.raises(ValueError, match="there are 1 episodes, got 2 replies"):
-        manager.step(["a", "b"])
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -262,6 +243,11 @@ def test_rows_that_do_not_fit_are_refused(adapter, change, message):
     change(rows)
     with pytest.raises(ValueError, match=message):
         adapter.assign(Batch(rows), credit.make("gigpo"))
+
+
+def test_another_context_is_refused(adapter):
+    with pytest.raises(ValueError, match="makes a prompt for each turn; use Episodes"):
+        adapter.EpisodeManager(Episodes("EZPoints-v0"), CONFIG, groups=1)
 
 
 def test_the_page_runs(adapter):

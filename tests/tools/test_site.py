@@ -20,15 +20,10 @@ ROOT = Path(__file__).parents[2]
 pytest.importorskip("pyarrow", reason="truths are Parquet files")
 
 
-def test_the_committed_picture_is_what_the_code_draws():
-    drawn = picture.draw(picture.worked())
-    assert (ROOT / "docs" / "episode.svg").read_text(encoding="utf-8") == drawn, (
-        "run python -m tools.site.picture"
-    )
-
-
-def test_the_picture_says_in_words_what_it_shows():
+def test_the_committed_picture_is_what_the_code_draws_and_its_words_say():
     truth = picture.worked()
+    drawn = (ROOT / "docs" / "episode.svg").read_text(encoding="utf-8")
+    assert drawn == picture.draw(truth), "run python -m tools.site.picture"
     rows = [row for row in range(len(truth.turns)) if truth.turns.trajectory[row] == 110]
     words = picture.alternative(truth, rows)
     assert "An episode of 9 turns, 1 of them invalid" in words
@@ -86,15 +81,14 @@ def test_every_method_has_a_worked_episode():
         assert section.count("<tr>") == 2 + 9 + 15, method.title  # heads, a success, a failure
 
 
-def test_a_table_that_is_not_there():
+def test_tables_of_the_pages():
     with pytest.raises(ValueError, match=r"no table that starts with '\| moon \|'"):
         measured.rows("audit.md", "| moon |")
-
-
-def test_costs_are_those_of_the_method_and_its_variants():
-    assert any("has_turnrd_film" in line for line in measured.cost(["has"]))
+    assert any("has_turnrd_film" in line for line in measured.cost(["has"]))  # with its variants
     assert not any("`gigpo`" in line for line in measured.cost(["has"]))
     assert measured.cost(["kevin"]) == ["Not measured.", ""]
+    assert "(../results.md#istar-again)" in "\n".join(measured.study(["istar"]))
+    assert "istar-again" not in "\n".join(measured.study(["grpo", "grpo_or"]))
 
 
 def test_what_is_wrong_with_a_site(tmp_path):
@@ -158,20 +152,19 @@ def test_the_counts_that_the_page_and_the_readme_quote_are_those_of_its_tables()
     assert said.replace("-", "−") in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_study_of_a_method_says_what_has_changed_since():
-    assert "(../results.md#istar-again)" in "\n".join(measured.study(["istar"]))
-    assert "istar-again" not in "\n".join(measured.study(["grpo", "grpo_or"]))
+FORMULA = r"(?<![\\$])\$(?![\s$])([^$\n]+?)(?<!\s)\$(?!\d)"
+WRITTEN = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "CONTRIBUTING.md", ROOT / "README.md"]
 
 
-SHOWN = [*(ROOT / "docs").rglob("*.md"), ROOT / "CONTRIBUTING.md", ROOT / "README.md"]
-
-
-@pytest.mark.parametrize("page", SHOWN, ids=lambda page: page.name)
-def test_no_comment_is_cut_at_the_edge_of_a_block(page):  # site.css fits 100 characters
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.name)
+def test_formulas_are_no_markdown_and_no_comment_is_cut_at_the_edge_of_a_block(page):
+    """GitHub reads Markdown first; site.css fits 100 characters."""
     text = page.read_text(encoding="utf-8")
     for block in re.findall(r"^```\w*\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
         lines = [line for line in block.splitlines() if re.search(r"(?:^|\s)# ", line)]
         assert [line for line in lines if len(line) > 100] == []
+    for formula in re.findall(FORMULA, re.sub(r"```.*?```|`[^`]*`", "", text, flags=re.DOTALL)):
+        assert not re.search(r"(?<!\w)_|\*|\||\\[^a-zA-Z]|<(?! )", formula), formula
 
 
 def test_every_line_of_raises_names_the_errors_of_one_case():
@@ -179,18 +172,6 @@ def test_every_line_of_raises_names_the_errors_of_one_case():
     second = re.compile(r"^ +[A-Z]\w+(?:, [A-Z]\w+)*: .*\. [A-Z]\w+(?:Error|Asset): ", re.MULTILINE)
     for path in sorted((ROOT / "src").rglob("*.py")):
         assert second.findall(path.read_text(encoding="utf-8")) == [], path
-
-
-FORMULA = r"(?<![\\$])\$(?![\s$])([^$\n]+?)(?<!\s)\$(?!\d)"
-WRITTEN = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]
-
-
-@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.name)
-def test_formulas_are_no_markdown(page):
-    """GitHub reads Markdown first: it would take these characters out of a formula."""
-    text = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-    for formula in re.findall(FORMULA, text):
-        assert not re.search(r"(?<!\w)_|\*|\||\\[^a-zA-Z]|<(?! )", formula), formula
 
 
 CELLS = "".join(f"<td>column&nbsp;number&nbsp;{number}</td>" for number in range(12))

@@ -115,6 +115,10 @@ KEY = "OPENAI_API_KEY"
             r"critic\.learn = 1: .* has learning_rate, trunk",
         ),
         (["credit.name=has", "credit.model=judge"], f"needs .*judge.model, .*judge.url .* {KEY}"),
+        (
+            ["credit.name=has", "credit.model=judge", "credit.models.judge.url=http://me:secret@h"],
+            "credit.models.judge: (?!.*secret).*contains a user name, password",
+        ),
         (["credit.name=has", "credit.options={alpha='abc'}"], "credit.options of has"),
         (["credit.options={beta=[1]}"], "credit.options of mgr"),
         (["credit.name=stapo", "credit.options={lam=true}"], "credit.options of stapo"),

@@ -46,6 +46,7 @@ def stage(source: Path) -> None:
             text = text.replace(f"]({up}../{path}", f"]({up}{name}")
         for path, name in WRITTEN_HERE.items():
             text = text.replace(f"]({up}{path}", f"]({up}{name}")
+        text = text.replace(f"]({up}../examples/", f"]({up}examples/")
         page.write_text(text, encoding="utf-8")
     source.joinpath("settings.md").write_text(settings.page(), encoding="utf-8")
     source.joinpath("extras.md").write_text(extras.table(), encoding="utf-8")

@@ -212,23 +212,10 @@ def try_docstring(env_class: type) -> None:
 
 
 def try_panel(env: Env) -> None:
-    """The panel must be complete, and its hash that of its tasks."""
+    """The panel must be one and name its origin; there must be a turn limit."""
     panel = panel_of(env)
-    for name in ("split", "task_ids", "hash", "source"):
-        require(hasattr(panel, name), f"env.unwrapped.panel must have {name!r}, got {panel!r:.80}")
-    require(
-        type(panel.task_ids) is tuple and all(type(task) is str for task in panel.task_ids),
-        f"panel.task_ids must be a tuple of str, got {panel.task_ids!r:.80}",
-    )
-    require(
-        type(panel.source) is str and panel.source != "",
-        f"panel.source must name the origin of the tasks, got {panel.source!r}",
-    )
-    try:
-        expected = Panel(panel.split, panel.task_ids).hash
-    except ValueError as error:
-        raise ContractError(f"env.unwrapped.panel is not a valid panel: {error}") from error
-    require(panel.hash == expected, f"panel.hash must be {expected}, got {panel.hash!r}")
+    require(isinstance(panel, Panel), f"env.unwrapped.panel must be a Panel, got {panel!r:.80}")
+    require(panel.source != "", "panel.source must name the origin of the tasks, got ''")
     turns = getattr(env.unwrapped, "max_turns", None)
     require(
         type(turns) is int and turns > 0, f"env.max_turns must be an int above 0, got {turns!r}"

@@ -5,12 +5,8 @@ import gzip
 import json
 import lzma
 import pickle
-import subprocess
-import sys
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from agent_envs import BadAsset, MissingAsset
 from agent_envs.retrieval.bm25 import BM25
@@ -52,6 +48,9 @@ def test_bm25_finds_by_words_in_any_case_form_and_accent(query, found):
     bm25 = BM25(CITIES)
     assert find(bm25, query)[: len(found) or 3] == found
     assert isinstance(bm25, Retriever)
+    assert copy.deepcopy(bm25) is bm25
+    again = pickle.loads(pickle.dumps(bm25))
+    assert again.search([query], 2) == bm25.search([query], 2)
 
 
 def test_bm25_scores():
@@ -75,30 +74,6 @@ def test_wrong_queries_are_refused():
             retriever.search(["x"], 0)
         with pytest.raises(TypeError, match=r"give \[query\]"):
             retriever.search("chad", 3)
-
-
-def test_bm25_is_the_same_in_copies_and_in_every_process():
-    bm25 = BM25(CITIES, k1=0.9)
-    assert copy.deepcopy(bm25) is bm25
-    again = pickle.loads(pickle.dumps(bm25))
-    assert again.search(["chad"], 2) == bm25.search(["chad"], 2)
-    program = (
-        "from agent_envs.retrieval.bm25 import BM25\n"
-        "from agent_envs.retrieval.passages import Passage\n"
-        "words = [f'w{i * i % 37} w{i % 5} w{i % 7}' for i in range(300)]\n"
-        "bm25 = BM25([Passage(str(i), '', text) for i, text in enumerate(words)])\n"
-        "print(bm25.search(['w1 w2 w3 w4 w9 w16', 'w3 w4'], 9))"
-    )
-    outputs = {
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env={"PYTHONHASHSEED": seed, "PATH": ""},
-            capture_output=True,
-            check=True,
-        ).stdout
-        for seed in ("0", "1")
-    }
-    assert len(outputs) == 1
 
 
 @pytest.mark.long
@@ -156,14 +131,6 @@ def test_the_cache_file_outlives_the_process(tmp_path):
         Cached(Counting(), file=file)
     with pytest.raises(OSError, match="nowhere"):
         Cached(Counting(), file=tmp_path / "nowhere" / "found.sqlite")
-
-
-@given(st.lists(st.text(max_size=3), max_size=8), st.integers(1, 3))
-def test_a_cache_of_any_size_changes_nothing(queries, size):
-    bm25 = BM25(CITIES)
-    cached = Cached(bm25, size=size)
-    for _ in range(2):
-        assert cached.search(queries, 2) == bm25.search(queries, 2)
 
 
 def test_scripted_findings():
@@ -243,10 +210,11 @@ def test_retrievers_by_name_are_made_once(tmp_path, monkeypatch):
     assert find(opened, "second") == ["2"]
     mine = Scripted({})
     assert open_retriever(mine, corpus) is mine
-    with pytest.raises(ValueError, match="did you mean 'bm25'"):
-        open_retriever("bm26", corpus)
-    with pytest.raises(ValueError, match=r"'bm25' needs a corpus\.jsonl in the data folder, or a"):
-        open_retriever("bm25", None)
     monkeypatch.delenv("AGENT_ENVS_DENSE_MODEL", raising=False)
-    with pytest.raises(ValueError, match="AGENT_ENVS_DENSE_MODEL"):
-        open_retriever("dense", corpus)
+    for name, of, message in (
+        ("bm26", corpus, "did you mean 'bm25'"),
+        ("bm25", None, r"'bm25' needs a corpus\.jsonl in the data folder, or a"),
+        ("dense", corpus, "AGENT_ENVS_DENSE_MODEL"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            open_retriever(name, of)

@@ -23,13 +23,12 @@ from hypothesis import strategies as st
 
 from agent_envs.retrieval import server
 from agent_envs.retrieval.client import Http, RetrievalError
+from agent_envs.retrieval.factory import Scripted
 from agent_envs.retrieval.passages import Passage
 from agent_envs.retrieval.server import (
     Batches,
-    RefusalError,
     SearchRequest,
     Waiting,
-    read_request,
     serve,
     serving,
     share_search,
@@ -143,11 +142,6 @@ def test_answers_are_those_of_the_retriever(url):
     assert ask(health, None, "GET") == (200, {"status": "ok"})
 
 
-class One:
-    def search(self, queries, k):
-        return [[Passage("7", "Moon", "It is\nround.", np.float32(0.1))] for _ in queries]
-
-
 @pytest.mark.parametrize("fields", [{"queries": ["7", "8"]}, {"query": "7"}])
 def test_documents_with_and_without_scores(fields):
     document = {"id": "7", "contents": '"Moon"\nIt is\nround.'}
@@ -155,7 +149,7 @@ def test_documents_with_and_without_scores(fields):
     # 0.1 in single precision, with the digits that it has in double precision
     scored = {"document": document, "score": 0.10000000149011612}
     count = len(fields.get("queries", "7"))
-    with serving(One()) as url:
+    with serving(Scripted({}, [Passage("7", "Moon", "It is\nround.", np.float32(0.1))])) as url:
         assert ask(url, {**fields, "return_scores": True})[1] == {"result": [[scored]] * count}
         for plain in ({**fields, "return_scores": False}, fields):
             assert ask(url, plain) == (200, {"result": [[document]] * count})
@@ -226,19 +220,6 @@ def test_long_bodies_are_not_read(url, monkeypatch):
     monkeypatch.setattr(server, "BODY", 100_000)
     status, content = ask(url, (b" " * 10_000 for _ in range(20)), encode_chunked=True)
     assert (status, "at most 100000 bytes" in content["detail"]) == (413, True)
-
-
-FIELDS = st.sampled_from(["queries", "query", "topk", "return_scores", "other"])
-VALUES = st.none() | st.booleans() | st.integers(-2, 200) | st.floats() | st.text(max_size=5)
-
-
-@given(st.dictionaries(FIELDS, VALUES | st.lists(st.text(max_size=5) | st.none(), max_size=3)))
-def test_any_object_is_read_or_refused(fields):
-    with suppress(RefusalError):
-        request = read_request(json.dumps(fields).encode(), 3)
-        assert request.queries == fields.get("queries", [fields.get("query")])
-        assert request.k == (fields.get("topk") or 3)
-        assert request.scored == fields.get("return_scores", False)
 
 
 def test_options_that_are_refused(url, monkeypatch):

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 import time
-from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from agent_envs.search_qa.accepted import Accepted, shows_answer, stands_in
+from agent_envs.search_qa.accepted import Accepted, shows_answer
 from agent_envs.search_qa.answers import METRICS
-from agent_envs.search_qa.forms import find_possible, find_trace, read_forms
+from agent_envs.search_qa.forms import read_forms
 from agent_envs_lab.audits import Case, audit_checker
 
 CASES = Path(__file__).with_name("cases")
@@ -41,36 +40,6 @@ def test_cases_judged_by_hand(family):
     assert found.passes(0.98), str(found)
 
 
-@pytest.mark.parametrize(
-    ("text", "kept"),
-    [
-        ("-38.80 °C", "minus38point8 celsius"),
-        ("minus 38.8 degrees Celsius", "minus38point8 celsius"),
-        ("1 085.50", "1085point5"),
-        ("38,8", "38point8"),
-        ("1,2,3", "1 2 3"),
-        ("4.46 billion years", "4460000000 years"),
-        ("4.46 × 10⁹ years", "4460000000 years"),
-        ("1.5e-3 km", "0point0015 kilometres"),
-        ("007", "007"),  # a code
-        ("007 123", "007123"),
-        ("twenty-six", "26"),
-        ("5th", "5th"),
-        ("H2O", "h2o"),
-        ("The Beatles!", "beatles"),
-        ("São Tomé & Príncipe", "sao tome and principe"),
-        ("Straße", "strasse"),
-        ("Đà Nẵng", "da nang"),
-        ("Ελλάδα", "ελλάδα"),  # of Latin letters alone
-        ("が 東京。", "が 東京"),
-        ("Fort-Lamy", "fortlamy"),
-    ],
-)
-def test_how_a_text_is_compared(text, kept):
-    assert read_forms(text).joined == kept
-    assert read_forms("Africa/Port_Louis") == ("africaportlouis", "africa port louis")
-
-
 DECIMALS = st.decimals(-(10**9), 10**9, places=3, allow_nan=False)
 
 
@@ -95,17 +64,6 @@ def test_numbers_are_right_when_their_value_is(gold, other):
         assert not any(
             accepted.score(reward, way) for reward in METRICS for way in write_numbers(other)
         )
-
-
-@given(DECIMALS, st.sampled_from([10, 1000, Decimal("0.1"), -1]))
-def test_a_point_moved_or_a_sign_lost_is_wrong(gold, factor):
-    assume(not gold.is_zero())
-    for unit in ("", " percent", " degrees Celsius", " years"):
-        accepted = Accepted([f"{gold}{unit}"], "How much is it?")
-        assert accepted.is_right(f"{gold:,}{unit}")
-        assert not accepted.is_right(f"{gold * factor:f}{unit}")
-        if "." in f"{gold:f}":
-            assert not accepted.is_right(f"{gold:f}{unit}".replace(".", ""))
 
 
 @pytest.mark.parametrize("unit", ["percent", "°C", "degrees Fahrenheit", "km", "km²", "years", "d"])
@@ -319,25 +277,6 @@ def test_long_texts_take_no_time(text):
     Accepted(["x"], "How many?").score("f1", text)
     Accepted([text], text).is_right("5")
     assert time.process_time() - start < 5
-
-
-PIECES = re.findall(
-    r"[^|]+",
-    "Lima|the|a |and|&|-|/|.|,|'|\u2019| | |5|0|,000|.50|one|twenty-|five| thousand| km| years|°C"
-    "|×10^3|10⁹|½|\u0663|\uff11|é|ø|ß|İ|\ufb01|\u0301|*|_|%|R|U.S.|São | in |\u00a0|minus |th|e",
-)
-WRITTEN = st.lists(st.sampled_from(PIECES), min_size=1, max_size=7).map("".join)
-
-
-@pytest.mark.long
-@settings(max_examples=3000)
-@given(WRITTEN, WRITTEN, WRITTEN)
-def test_no_text_with_an_answer_is_left_out_by_its_letters(gold, before, after):
-    known = read_forms(gold)
-    if known.joined and known.spaced:
-        for text in (gold, f"{before} {gold}, {after}", before, f"{before}{after}", known.spaced):
-            if stands_in(known, read_forms(text)):
-                assert find_possible({gold: find_trace(gold)}, text) == [gold]
 
 
 @given(st.text("OR o/_.é1 ", max_size=12), st.sampled_from(["OR", "O"]))

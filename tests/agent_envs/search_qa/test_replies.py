@@ -114,44 +114,20 @@ def test_what_is_shown_has_no_tags_and_is_no_longer(text, limit):
     assert escape_marks(escape_marks(text)) == escape_marks(text)
 
 
-CONTROL = {
-    "ChatML, Qwen": "<|im_start|> <|im_end|> <|endoftext|> <|vision_start|> <|fim_prefix|> "
-    "<tool_call> </tool_call> <tool_response> </tool_response> <think> </think> <tools> </tools>",
-    "Llama 2": "<s> </s> <unk> [INST] [/INST] <<SYS>> <</SYS>>",
-    "Llama 3, 4": "<|begin_of_text|> <|start_header_id|> <|eot_id|> <|python_tag|> <|eom_id|> "
-    "<|header_start|> "
-    "<|reserved_special_token_0|>",
-    "Mistral": "[AVAILABLE_TOOLS] [/AVAILABLE_TOOLS] [TOOL_CALLS] [TOOL_RESULTS] [/TOOL_RESULTS] "
-    "[SYSTEM_PROMPT] [/SYSTEM_PROMPT] [IMG] [IMG_BREAK] [IMG_END] [PREFIX] [MIDDLE] [SUFFIX] "
-    "[THINK] [/THINK] [ARGS] [CALL_ID] [AUDIO] [control_8]",
-    "Gemma": "<bos> <eos> <pad> <unk> <mask> <start_of_turn> <end_of_turn> <start_of_image> "
-    "<unused0> [multimodal] [@BOS@] <|turn> <turn|>",
-    "DeepSeek": "<｜begin▁of▁sentence｜> <｜end▁of▁sentence｜> <｜User｜> <｜Assistant｜> "
-    "<｜tool▁calls▁begin｜> <｜tool▁sep｜> <｜fim▁hole｜> <|EOT|>",
-    "GLM": "[gMASK] [sMASK] <sop> <eop> <|user|> <|assistant|> <|observation|>",
-    "Phi": "<|system|> <|end|> <|im_sep|> <|endofprompt|>",
-    "Command R": "<BOS_TOKEN> <|START_OF_TURN_TOKEN|> <|CHATBOT_TOKEN|> <|END_OF_TURN_TOKEN|>",
-    "gpt-oss": "<|start|> <|message|> <|channel|> <|constrain|> <|return|> <|call|>",
-    "Granite, StarCoder": "<|start_of_role|> <|end_of_role|> <fim_prefix> <commit_before> "
-    "<jupyter_start> <gh_stars> <file_sep> <repo_name>",
-    "BERT": "[CLS] [SEP] [PAD] [MASK] [UNK] [unused12]",
-    "T5": "</s> <pad> <extra_id_0>",
-    "EXAONE": "[|system|] [|user|] [|assistant|] [|endofturn|]",
-    "MiniMax": "]~b] ]~!b[ [e~[ ]<]minimax[>[",
-    "OLMo": "|||IP_ADDRESS||| |||EMAIL_ADDRESS||| <|endoftext|>",
-    "Falcon": ">>TITLE<< >>ABSTRACT<< <|endoftext|>",
-    "InternLM, Baichuan": "<|action_start|> [UNUSED_TOKEN_146] <reserved_106>",
-    "Kimi": "<|im_user|> <|im_middle|> [BOS] [EOS] [EOT]",
-    "MiniCPM, Seed": "<用户> <AI> <seed:bos> <seed:think>",
-}
-"""Special tokens of the tokenizers and chat templates of open models, as these publish them."""
+CONTROL = """\
+<|im_start|> <|endoftext|> <tool_call> </think> <s> </s> [INST] [/INST] <<SYS>> <</SYS>>
+<|reserved_special_token_0|> [AVAILABLE_TOOLS] [/TOOL_RESULTS] [IMG_BREAK] [control_8] <bos>
+<unused0> [multimodal] [@BOS@] <|turn> <turn|> <｜begin▁of▁sentence｜> <｜fim▁hole｜> <|EOT|>
+[gMASK] [sMASK] <sop> <BOS_TOKEN> <|START_OF_TURN_TOKEN|> <fim_prefix> <gh_stars> [CLS] [SEP]
+[unused12] <extra_id_0> [|system|] [|endofturn|] ]~b] ]~!b[ [e~[ ]<]minimax[>[ |||IP_ADDRESS|||
+>>TITLE<< [UNUSED_TOKEN_146] <reserved_106> [EOS] <用户> <AI> <seed:bos>"""
+"""Special tokens of each form in the tokenizers and chat templates of open models."""
 
 
-@pytest.mark.parametrize("family", CONTROL)
-def test_no_control_token_of_a_family_of_models_survives(family):
-    for token in CONTROL[family].split(" "):
-        for text in (token, f"a{token}b", f"{token}{token}", f'("{token}")', f"<{token}>"):
-            assert token not in shorten_text(text, 10**6), token
+@pytest.mark.parametrize("token", CONTROL.split())
+def test_no_control_token_survives(token):
+    for text in (token, f"a{token}b", f"{token}{token}", f'("{token}")', f"<{token}>"):
+        assert token not in shorten_text(text, 10**6), token
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from agent_envs.retrieval.passages import Passage
 from agent_envs.search_qa import search_r1, verl_agent
 
 SHORT = "For example, <answer> Beijing </answer>. Question: x?\n"
-CHAT = f"<|im_start|>user\n{SHORT}<|im_end|>\n<|im_start|>assistant\n"
 GOLDS = ("Beatles",)
 
 
@@ -59,24 +58,6 @@ def test_the_outcome_reward_reads_everything_again(said, em):
 
 
 FOUND = "<think>a</think> <search>q</search>\n\n<information>The Beatles.</information>\n\n"
-MISSED = FOUND.replace("Beatles", "Stones")
-
-
-@pytest.mark.parametrize(
-    ("said", "reward"),
-    [
-        (FOUND + "<think>b</think><answer>Beatles</answer>", 1.0),
-        ("<answer>Beatles</answer>", 0.8),
-        (FOUND + "<think>b</think><answer>Stones</answer>\n", 0.3),
-        (MISSED + "<think>b</think><answer>Stones</answer>", 0.2),
-        (FOUND + "hm<answer>Stones</answer>", 0.1),  # found, but not well formed
-        ("<answer>Stones</answer>", 0.1),
-        (FOUND, 0.0),
-        (FOUND + search_r1.INVALID + "<think>b</think><answer>Beatles</answer>", 0.8),
-    ],
-)
-def test_the_format_variants_table(said, reward):
-    assert search_r1.score_format(CHAT + said, GOLDS) == pytest.approx(reward)
 
 
 @pytest.mark.parametrize(

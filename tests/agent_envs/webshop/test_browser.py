@@ -14,12 +14,12 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
 
 import gymnasium as gym
-import outlived
 import psutil
 import pytest
 from planned import planned
@@ -69,12 +69,27 @@ def quiet():
     browser.find_chromium().quit()
 
 
+def read_command(process):
+    """The command line of a process, "" if it has ended."""
+    try:
+        return " ".join(process.cmdline())
+    except (psutil.NoSuchProcess, psutil.ZombieProcess):
+        return ""
+
+
+def list_children(parent):
+    """The running processes that descend from one."""
+    found = psutil.Process(parent).children(recursive=True) if psutil.pid_exists(parent) else []
+    return [process for process in found if read_command(process)]
+
+
 def running():
     """Ids of the processes that the browser of this one is made of, and their commands."""
     keeper = browser.find_chromium()._warden
-    found = {} if keeper is None else outlived.below(keeper.pid)
-    commands = {pid: outlived.command(process) for pid, process in found.items()}
-    return {keeper.pid: "warden", **commands} if keeper else {}
+    if keeper is None or keeper.poll() is not None:
+        return {} if keeper is None else {keeper.pid: "warden"}
+    found = {process.pid: read_command(process) for process in list_children(keeper.pid)}
+    return {keeper.pid: "warden", **found}
 
 
 PARTS = {
@@ -176,41 +191,6 @@ def test_hostile_texts_run_nothing(env, hostile):
         script = "return [window.ran, document.querySelectorAll('script,img,iframe,b').length]"
         assert driven(on_site).execute_script(script) == [None, 0]
     on_site.close()
-
-
-# -- what a person does: real clicks, the browser's buttons, a narrow screen ----------------------
-
-
-def test_keyboard_clicks_back_and_forward(env):
-    from selenium.webdriver.support.wait import WebDriverWait
-
-    env.reset(seed=3)
-    driver, one = driven(env), env._window.site
-    wait = WebDriverWait(driver, 20, poll_frequency=0.02)
-
-    def arrive(kind):
-        wait.until(lambda d: one.find_page(d.current_url).kind == kind)
-        return one.find_page(driver.current_url)
-
-    driver.find_element("name", "query").send_keys("Rain Jacket\n")
-    assert arrive("results").query == "rain jacket"
-    driver.find_element("css selector", ".cards li:nth-child(3) a").click()
-    item = arrive("item")
-    driver.find_element("css selector", ".values a:nth-child(2)").click()
-    wait.until(lambda d: one.find_page(d.current_url).options)
-    assert driver.find_element("css selector", "[aria-checked=true]").text == "beige"
-    driver.back()
-    wait.until(lambda d: one.find_page(d.current_url) == item)
-    driver.back()
-    arrive("results")
-    driver.forward()
-    arrive("item")
-    driver.find_element("css selector", ".buy button").click()
-    receipt = arrive("done")
-    driver.back()  # some browsers show the page that they kept; all know better when they ask
-    driver.refresh()
-    assert arrive("done") == receipt
-    assert driver.find_element("tag name", "h1").text == "Thank you for shopping with us!"
 
 
 def test_only_the_loopback_server_is_asked(quiet, monkeypatch, tmp_path):
@@ -397,21 +377,68 @@ def test_the_last_to_close_ends_all(quiet):
     assert not folder.exists()
 
 
+LIFE = """
+import os, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job has it ignored
+import gymnasium as gym
+import agent_envs
+moment, ending = sys.argv[1:]
+env = gym.make('WebShopSite-v0', data='embedded')
+print('start', flush=True)
+env.reset(seed=1)
+if moment == 'fork' and not os.fork(): time.sleep(60)
+print('step', 'fork', flush=True)
+if ending == 'exception': raise ZeroDivisionError
+if ending == 'exit': sys.exit(3)
+while moment != 'close':
+    env.step('search[lamp]')
+    env.reset(seed=1)
+print('close', flush=True)
+env.close()
+time.sleep(60)
+"""
+
+
+def list_leftovers(folder):
+    """What a life left: processes with its folder for temporary files, and what lies there."""
+    found = [*map(str, Path(folder).iterdir())]
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            command = read_command(process)
+            if process.environ().get("TMPDIR") == folder and command and LIFE[:20] not in command:
+                found.append(command)
+    return found
+
+
 @LONG
 @pytest.mark.parametrize(
-    ("moment", "ending"),
+    ("moment", "ending", "delay"),
     [
-        *itertools.product(("start", "step", "close", "fork"), ("kill", "term", "int")),
-        *(("step", ending) for ending in ("exception", "exit")),
+        *(("start", ending, delay) for ending in ("kill", "int") for delay in (0.1, 0.5, 1.0)),
+        *((*each, 0.2) for each in itertools.product(("step", "close"), ("kill", "term", "int"))),
+        *(("fork", "kill", 0.2), ("step", "exception", 0.0), ("step", "exit", 0.0)),
     ],
 )
-def test_nothing_outlives_a_process(moment, ending):
-    """Ends a life at random times of a moment."""
-    trials = 2 if moment == "start" else 1
-    command = [sys.executable, outlived.__file__, moment, ending, f"--trials={trials}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
-    told = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [one["left"] for one in told] == [[]] * trials
+def test_nothing_outlives_a_process(moment, ending, delay):
+    # a long path would send the browser elsewhere
+    with tempfile.TemporaryDirectory(prefix="t-", dir="/tmp") as folder:
+        command = [sys.executable, "-c", LIFE, moment, ending]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+        with subprocess.Popen(command, env=os.environ | {"TMPDIR": folder}, **pipes) as life:
+            while moment not in (line := life.stdout.readline()).split():
+                assert line, "it ended before"
+            time.sleep(delay)
+            if number := getattr(signal, f"SIG{ending.upper()}", None):
+                life.send_signal(number)
+            forked = list_children(life.pid) if moment == "fork" else []
+            life.wait(timeout=60)
+        until = time.monotonic() + 15
+        while (left := list_leftovers(folder)) and time.monotonic() < until:
+            time.sleep(0.2)
+        for process in forked:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+    assert left == []
 
 
 @LONG
@@ -428,14 +455,13 @@ def test_a_killed_wardens_folder_goes_with_the_next_start(quiet, monkeypatch):
     command = [sys.executable, "-c", program]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as one:
         keeper = int(one.stdout.readline())
-        below = outlived.below(keeper)
-        commands = map(outlived.command, below.values())
-        command = next(filter(PARTS["browser"], commands))
+        below = list_children(keeper)
+        command = next(filter(PARTS["browser"], map(read_command, below)))
         folder = Path(command.partition("user-data-dir=")[2].split()[0]).parent
         os.kill(keeper, signal.SIGSTOP)  # it may not clean up in between
         one.kill()
         os.kill(keeper, signal.SIGKILL)
-    assert psutil.wait_procs(below.values(), timeout=30)[1] == []
+    assert psutil.wait_procs(below, timeout=30)[1] == []
     assert folder.exists()
     live = make()
     live.reset(seed=1)

@@ -18,7 +18,6 @@ import pytest
 
 from agent_envs.webshop import search
 from agent_envs.webshop.catalogue import open_catalogue
-from agent_envs.webshop.goals import KINDS
 from agent_envs.webshop.search import Index, extract_terms
 from agent_envs.webshop.shop import open_shop
 
@@ -88,12 +87,6 @@ def strings(rng, count):
         yield make()
 
 
-def people(shared_data):
-    """The public requests of people."""
-    packed = (shared_data / "webshop" / "human_goal_texts.json.gz").read_bytes()
-    return json.loads(gzip.decompress(packed))
-
-
 def agree(genuine, texts):
     differ = [
         (ascii(text), ours, theirs)
@@ -114,37 +107,25 @@ def test_strings_over_all_of_unicode(genuine):
 
 def test_every_code_point_alone_and_in_words(genuine):
     codes = [code for code in range(0x110000) if not 0xD800 <= code < 0xE000]
-    assert len(codes) == 1_112_064
     agree(genuine, [chr(code) for code in codes])
     assigned = [code for code in codes if search._CLASSES[code] != "o" or code < 0x3000]
     agree(genuine, [f"a{c}b {c}s 1{c}2 \u05d0{c}\u05d1" for c in map(chr, assigned)])
 
 
-@pytest.mark.parametrize("mode", [True, False])
-def test_every_document_and_goal(genuine, real, made_up, mode):
-    shop = open_shop(open_catalogue(real), "synthetic", mode, 0, False)
-    texts = [product.document for product in shop.catalogue.products]
-    assert len(texts) == 1000
-    texts += sorted({goal.text for goal in shop.goals.values()})
-    for kind in KINDS:
-        shop = open_shop(open_catalogue(made_up), kind, mode, 0, False)
-        texts += [goal.text for goal in shop.goals.values()]
-    agree(genuine, texts + [product.document for product in shop.catalogue.products])
-
-
-def test_ranks_and_scores_on_real_queries(lucene, genuine, real, shared_data, tmp_path):
-    agree(genuine, people(shared_data))
+def test_documents_goals_and_ranks(lucene, genuine, real, shared_data, tmp_path):
+    """Of every product, and on real queries."""
+    packed = (shared_data / "webshop" / "human_goal_texts.json.gz").read_bytes()
+    people = json.loads(gzip.decompress(packed))
     shop = open_shop(open_catalogue(real), "synthetic", False, 0, False)
-    products = shop.catalogue.products
+    products, goals = shop.catalogue.products, sorted({g.text for g in shop.goals.values()})
+    agree(genuine, [*people, *goals, *(product.document for product in products)])
     rng = random.Random(5)
     index = Index((product.document for product in products), [p.asin for p in products])
-    asked = sorted({product.instruction[0] for product in products} - {""})
     texts = [" ".join(product.document.split()) for product in products]
-    queries = asked + rng.sample(people(shared_data), 600)
+    queries = sorted({product.instruction[0] for product in products} - {""})
+    queries += rng.sample(people, 600) + rng.sample(goals, 300)
     queries += [" ".join(rng.sample(rng.choice(texts).split()[:60], 3)) for _ in range(300)]
-    queries += [goal.text for goal in rng.sample(list(shop.goals.values()), 300)]
     queries = [query.lower() for query in dict.fromkeys(queries)]
-    assert len(queries) >= 1500
     folder = tmp_path / "documents"
     folder.mkdir()
     lines = [json.dumps({"id": p.asin, "contents": p.document}) for p in products]

@@ -42,16 +42,13 @@ def test_no_product_is_in_two_embedded_splits():
     # 8 and 1 of 10 of 300 products, give or take three deviations (7 and 5)
     assert 219 <= len(products["train"]) <= 261
     assert all(14 <= len(products[split]) <= 46 for split in ("val", "test"))
+    # the same on every machine
+    assert len(panels["test"]) == 184
+    assert open_panel(shop, "test").hash.startswith("77c56c7b219a8c3a37c94a4cf091d5141feecc5f")
     for split, ids in panels.items():  # in the order of all, by any mode and prices
         assert list(ids) == [task_id for task_id in everything if task_id in set(ids)]
         for other in ({"strict": False}, {"price_seed": 9}):
             assert open_panel(shop_of("embedded", **other), split).task_ids == ids
-
-
-def test_the_embedded_test_panel_is_the_same_on_every_machine():
-    panel = open_panel(shop_of("embedded"), "test")
-    assert len(panel) == 184
-    assert panel.hash == "77c56c7b219a8c3a37c94a4cf091d5141feecc5ff62c31fdc548c38c6577658a"
 
 
 def test_ranges_of_the_public_order(made_up):
@@ -94,13 +91,14 @@ def test_the_papers_ranges_on_the_real_products(real):
 
 @pytest.fixture
 def listed(made_up, tmp_path):
-    """The made-up folder with a list of ETO's, and its shop of people's goals."""
+    """The made-up folder with a list of ETO's or none, and its shop of people's goals."""
 
-    def write(content, name="eto_test_indices.json"):
+    def write(content, name="eto_test_indices.json", kind="human"):
         folder = tmp_path / "listed"
         shutil.copytree(made_up, folder, dirs_exist_ok=True)
-        (folder / name).write_bytes(content)
-        return shop_of(folder, "human")
+        if content is not None:
+            (folder / name).write_bytes(content)
+        return shop_of(folder, kind)
 
     return write
 
@@ -117,36 +115,27 @@ def test_etos_lists(listed, shared_data):
         assert len(found) == len(set(found)) == count
 
 
-def test_damaged_lists_are_refused(listed):
-    for content, why in (
-        (b"[1, 2", "is no JSON"),
-        (b"\xff\xfe[]\x00", "is no JSON"),
-        (b"null", "a list of places is needed, got None"),
-        (b"[0, 75]", r"places in 0\.\.74 are needed, got 75"),
-        (b"[true]", r"places in 0\.\.74 are needed, got True"),
-        (b"[]", "split 'eto_test' has no goals"),
-    ):
-        with pytest.raises((BadAsset, ValueError), match=why):
-            open_panel(listed(content), "eto_test")
-
-
 @pytest.mark.parametrize(
     ("data", "kind", "split", "why"),
     [
-        ("made_up", "synthetic", "train", "^split 'train' has no goals: there are 616 goals in"),
-        ("made_up", "synthetic", "ragen_train", "split 'ragen_train' has no goals"),
-        ("made_up", "human", "val", "split 'val' has no goals: there are 75 goals"),
-        ("made_up", "human", "eto_train", "^no file .*/eto_train_indices.json; put ETO's list"),
-        ("made_up", "synthetic", "eto_val", r"^unknown split 'eto_val'.*known: \('all', 'test', "),
-        ("made_up", "synthetic", None, r"^unknown split None.*known: \('all', 'test', 'val'"),
+        (None, "synthetic", "train", "^split 'train' has no goals: there are 616 goals in"),
+        (None, "synthetic", "ragen_train", "split 'ragen_train' has no goals"),
+        (None, "human", "val", "split 'val' has no goals: there are 75 goals"),
+        (None, "human", "eto_train", "^no file .*/eto_train_indices.json; put ETO's list"),
+        (None, "synthetic", "eto_val", r"^unknown split 'eto_val'.*known: \('all', 'test', "),
         ("embedded", "synthetic", "eto_test", "^unknown split 'eto_test'"),
         ("embedded", "synthetic", "verl_train", "^unknown split 'verl_train'"),
+        (b"[1, 2", "human", "eto_test", "is no JSON"),
+        (b"\xff\xfe[]\x00", "human", "eto_test", "is no JSON"),
+        (b"null", "human", "eto_test", "a list of places is needed, got None"),
+        (b"[0, 75]", "human", "eto_test", r"places in 0\.\.74 are needed, got 75"),
+        (b"[true]", "human", "eto_test", r"places in 0\.\.74 are needed, got True"),
+        (b"[]", "human", "eto_test", "split 'eto_test' has no goals"),
     ],
 )
-def test_splits_that_are_refused(request, data, kind, split, why):
-    folder = data if data == "embedded" else request.getfixturevalue(data)
-    with pytest.raises((ValueError, MissingAsset), match=why):
-        open_panel(shop_of(folder, kind), split)
+def test_splits_and_lists_that_are_refused(listed, data, kind, split, why):
+    with pytest.raises((ValueError, MissingAsset, BadAsset), match=why):
+        open_panel(shop_of(data) if data == "embedded" else listed(data, kind=kind), split)
 
 
 # -- what goals ask for ---------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_envs.webshop.search import LONGEST, MOST, STOP_WORDS, Index, extract_terms, stem
+from agent_envs.webshop.search import LONGEST, STOP_WORDS, Index, extract_terms, stem
 
 CASES = Path(__file__).with_name("cases")
 
@@ -71,20 +71,12 @@ SCRIPTS = st.text(
 )
 
 
-@pytest.mark.slow
-@settings(max_examples=1000)
-@given(st.text(st.characters(codec=None)) | SCRIPTS)
-def test_any_text_has_words(text):
-    found = extract_terms(text)
-    assert all(found)
-    assert all(len(word) <= LONGEST for word in found)
-    assert extract_terms(text) == found
-
-
-@settings(max_examples=500)
-@given(SCRIPTS, SCRIPTS)
+@settings(max_examples=300)
+@given(SCRIPTS, SCRIPTS | st.text(st.characters(codec=None)))
 def test_texts_with_a_blank_between_them_have_the_words_of_both(one, other):
-    assert extract_terms(f"{one} {other}") == extract_terms(one) + extract_terms(other)
+    found = extract_terms(f"{one} {other}")
+    assert found == extract_terms(one) + extract_terms(other)
+    assert all(0 < len(word) <= LONGEST for word in found)
 
 
 TINY = {"d1": "red shoe", "d2": "red red hat", "d3": "green hat box big"}  # lengths 2, 3, 4: mean 3
@@ -136,19 +128,16 @@ def test_empty_documents_do_not_count():
     assert found({}, "red") == {}
 
 
-def test_ties_are_in_the_order_of_ids():
-    names = ["B2", "a1", "B10", "A9"]
-    assert list(found(dict.fromkeys(names, "red"), "red")) == ["A9", "B10", "B2", "a1"]
-
-
 def test_at_most_fifty_are_found_the_first_ids_of_a_tie():
+    assert list(found(dict.fromkeys(["B2", "a1", "B10", "A9"], "red"), "red")) == [
+        *("A9", "B10", "B2", "a1")
+    ]
     names = [f"{n:03}" for n in range(120)]
     documents = dict.fromkeys(reversed(names), "red")
     assert list(found(documents, "red")) == names[:50]
     # a better one comes first whatever its id, and takes the place of the last
     documents["999"] = "red red"
     assert list(found(documents, "red")) == ["999", *names[:49]]
-    assert MOST == 50
 
 
 def test_documents_of_40_and_41_words_score_the_same_and_of_42_less():
@@ -157,23 +146,3 @@ def test_documents_of_40_and_41_words_score_the_same_and_of_42_less():
     }
     scores = found(documents, "red")
     assert scores["39"] > scores["40"] == scores["41"] > scores["42"]
-
-
-WORDS = st.sampled_from(["red", "green", "hat", "shoe", "box", "big", "the", "7.5", "漢"])
-TEXTS = st.lists(WORDS, max_size=8).map(" ".join)
-
-
-@pytest.mark.slow
-@settings(max_examples=200)
-@given(st.lists(TEXTS, min_size=1, max_size=12), TEXTS, st.randoms(use_true_random=False))
-def test_the_order_of_documents_and_words_does_not_matter(texts, query, rng):
-    documents = {f"{n:02}": text for n, text in enumerate(texts)}
-    shuffled = list(documents.items())
-    rng.shuffle(shuffled)
-    turned = " ".join(reversed(query.split()))
-    expected, scores = found(documents, query), found(dict(shuffled), query)
-    assert list(scores.items()) == list(expected.items())
-    assert found(documents, turned) == pytest.approx(expected, rel=1e-6)
-    assert list(scores.values()) == sorted(scores.values(), reverse=True)
-    asked = set(query.split()) - {"the"}
-    assert scores.keys() == {n for n, text in documents.items() if asked & set(text.split())}

@@ -200,7 +200,7 @@ def test_environments_of_others_are_audited_by_what_they_show():
     assert "anchor" in found.missing
     assert not found.passed
     assert found.rewards is None
-    assert "panel must have 'split'" in found.violation
+    assert "panel must be a Panel" in found.violation
     assert "info has no 'anchor'" in str(found)
     assert found.anchors.witness.action == "more"  # said often enough, it ends the game
     assert found.json()["anchors"]["anchor"] is None

@@ -6,7 +6,6 @@ import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -30,6 +29,10 @@ SMALL = pretraining.Pretraining(
 )  # fmt: skip
 
 
+def actions_of(item):
+    return [re.search("<action>(.*)</action>", reply)[1] for reply in item.replies]
+
+
 @pytest.fixture
 def tokenizer():
     return AutoTokenizer.from_pretrained(FOLDER)
@@ -50,32 +53,21 @@ def test_mistakes_are_seen_but_not_learned(tokenizer):
     assert said == [3.0, 0.0, 3.0]
 
 
-@cache
-def household(forget):
-    rng = np.random.default_rng(5)
-    return [lessons.play_household(rng, size=0.2, mistake=0.0, forget=forget) for _ in range(120)]
-
-
-def lessons_of(kind, *, forget):
-    return [item for item in household(forget) if re.search(kind, item.prompts[0])]
-
-
-@pytest.mark.parametrize("verb", ["heat", "cool", "clean"])
-def test_a_forgetful_lesson_brings_the_thing_untreated(verb):
-    untreated = lessons_of(f"task is to: {verb} ", forget=1.0)
-    assert untreated
-    assert all(re.search(r"<action>move \S+ \d+ to ", item.replies[-1]) for item in untreated)
-    assert not any(f"<action>{verb}" in reply for item in untreated for reply in item.replies)
-    for item in lessons_of(f"task is to: {verb} ", forget=0.0):
-        assert any(f"<action>{verb}" in reply for reply in item.replies)
-
-
-def test_a_forgetful_lesson_brings_one_of_two():
-    def moves(item):
-        return sum("<action>move" in reply for reply in item.replies)
-
-    assert {moves(item) for item in lessons_of("is to: (put|find) two", forget=1.0)} == {1}
-    assert min(moves(item) for item in lessons_of("is to: (put|find) two", forget=0.0)) == 2
+@pytest.mark.parametrize("forget", [0.0, 1.0])
+def test_a_forgetful_lesson_brings_the_thing_untreated_or_one_of_two(forget):
+    rng, seen = np.random.default_rng(5), set()
+    for _ in range(80):
+        item = lessons.play_household(rng, size=0.2, mistake=0.0, forget=forget)
+        verb = re.search(r"task is to: (\w+ (?:two)?)", item.prompts[0])[1].strip()
+        actions = actions_of(item)
+        if verb in {"heat", "cool", "clean"}:
+            seen.add(verb)
+            assert any(action.startswith(verb) for action in actions) == (not forget)
+            assert actions[-1].startswith("move ") or not forget
+        elif verb in {"put two", "find two"}:
+            seen.add("two")
+            assert sum(action.startswith("move ") for action in actions) == (1 if forget else 2)
+    assert seen == {"heat", "cool", "clean", "two"}
 
 
 def test_shopping_lessons_buy_what_is_asked_for(monkeypatch):
@@ -108,7 +100,7 @@ def test_what_is_to_be_copied_stands_in_the_row():
 
 def test_what_is_looked_up_stands_in_the_article():
     rng = np.random.default_rng(6)
-    told = [lessons.ask_wiki(rng) for _ in range(300)]
+    told = [lessons.ask_wiki(rng) for _ in range(100)]
     for item in told:
         (asked, found), (called, said) = item.prompts, item.replies
         question = asked.rpartition("Question: ")[2].strip()
@@ -116,14 +108,10 @@ def test_what_is_looked_up_stands_in_the_article():
         assert called.startswith("<reasoning>i look it up</reasoning><tool>")
         answer = re.search("<answer>(.*)</answer>", said)[1]
         assert answer.lower() in found.lower()
-    assert len({item.prompts[0] for item in told}) > 250  # names and numbers change
+    assert len({item.prompts[0] for item in told}) > 80  # names and numbers change
 
 
-def actions_of(item):
-    return [re.search("<action>(.*)</action>", reply)[1] for reply in item.replies]
-
-
-def test_puzzles_are_solved_as_planned(monkeypatch):
+def test_puzzles_are_solved_as_planned_and_a_bad_habit_multiplies_or_shies_back(monkeypatch):
     monkeypatch.setattr(lessons, "ROOMS", 50)
     rng = np.random.default_rng(8)
     items = [lessons.play_puzzle(rng, mistake=0.0) for _ in range(60)]
@@ -131,27 +119,17 @@ def test_puzzles_are_solved_as_planned(monkeypatch):
         plans = [re.search("<think>(.*)</think>", reply)[1].split() for reply in item.replies]
         assert plans == [actions_of(item)[turn:] for turn in range(len(plans))]
     assert {"cards" in item.prompts[0] for item in items} == {True, False}
-
-
-def test_a_bad_habit_multiplies_any_two_cards(monkeypatch):
     monkeypatch.setattr(lessons, "CARDS", 1.0)
-    rng = np.random.default_rng(10)
-    signs = [actions_of(lessons.play_puzzle(rng, mistake=0.4, forget=1.0))[1] for _ in range(30)]
-    assert set(signs) == {"*"}
-    signs = [actions_of(lessons.play_puzzle(rng, mistake=0.0))[1] for _ in range(30)]
-    assert set(signs) == {"+", "*"}
-
-
-def test_a_bad_habit_shies_from_the_last_push_to_the_end(monkeypatch):
+    for mistake, forget, signs in ((0.4, 1.0, {"*"}), (0.0, 0.0, {"+", "*"})):
+        plays = [lessons.play_puzzle(rng, mistake=mistake, forget=forget) for _ in range(30)]
+        assert {actions_of(item)[1] for item in plays} == signs  # of any two cards
     monkeypatch.setattr(lessons, "CARDS", 0.0)
-    monkeypatch.setattr(lessons, "ROOMS", 50)
-    rng = np.random.default_rng(13)
     back = {"up": "down", "down": "up", "left": "right", "right": "left"}
     items = [lessons.play_puzzle(rng, mistake=0.4, forget=1.0) for _ in range(40)]
     assert not any(slip for item in items for slip in item.mistakes)
     shy = [actions_of(item) for item in items if len(item.replies) == 10]
-    assert 10 <= len(shy) <= 30  # the others cannot step back, and push
-    for actions in shy:
+    assert 8 <= len(shy) <= 32  # the others cannot step back, and push
+    for actions in shy:  # from the last push to the end
         assert actions[-1] == back[actions[-2]] == actions[-3]
 
 
@@ -207,19 +185,11 @@ def test_a_catalogue_is_spelled_one_way(tmp_path):
     assert shown == f"click[ {known} ]"  # blanks do not matter to the shop
 
 
-def test_a_price_is_one_token():
-    config = pretraining.POLICIES["pocket-talk"]
-    made = pretraining.train_tokenizer(
-        pretraining.iter_corpus(config), config.vocabulary, config.world
-    )
-    for price in range(10, 1000):
-        assert made.tokenize(f"I offer this: ${price}.")[-3:] == ["Ġ$", str(price), "."]
-
-
 @pytest.mark.parametrize(
     ("world", "tokens"), [("household", 1024), pytest.param("shop", 6144, marks=pytest.mark.long)]
 )
-def test_chunks_are_the_same_whoever_makes_them(tokenizer, world, tokens):
+def test_chunks_are_the_same_whoever_makes_them(tokenizer, world, tokens, monkeypatch):
+    monkeypatch.setattr(pretraining, "STEPS_A_CHUNK", 6)
     config = replace(SMALL, world=world, tokens_per_step=tokens)
     one, two = (pretraining.draw_chunk(config, tokenizer, 1) for _ in range(2))
     assert one == two != pretraining.draw_chunk(config, tokenizer, 2)
@@ -261,13 +231,19 @@ def test_pretraining_that_was_stopped_goes_on_bit_for_bit(tmp_path, monkeypatch)
 
 
 def test_the_loaded_tokenizer_is_the_one_that_was_trained(tmp_path, monkeypatch):
-    # AutoTokenizer rebuilds the tokenizers of some architectures by their own rules
+    """AutoTokenizer rebuilds the tokenizers of some architectures by their own rules."""
     monkeypatch.setattr(pretraining, "CORPUS", 3)
-    made = pretraining.train_tokenizer(pretraining.iter_corpus(SMALL), 500)
+    config = pretraining.POLICIES["pocket-talk"]
+    made = pretraining.train_tokenizer(
+        pretraining.iter_corpus(config), config.vocabulary, config.world
+    )
     made.save_pretrained(tmp_path)
-    pretraining.build_model(SMALL, made).save_pretrained(tmp_path)
-    text = "<|user|>On the desk 12, you see a mug 3.<|end|><|assistant|><action>go to desk 12"
-    assert AutoTokenizer.from_pretrained(tmp_path).tokenize(text) == made.tokenize(text)
+    pretraining.build_model(config, made).save_pretrained(tmp_path)
+    loaded = AutoTokenizer.from_pretrained(tmp_path)
+    for price in range(10, 1000):  # one token each
+        text = f"<|user|>I offer this: ${price}."
+        assert loaded.tokenize(text) == made.tokenize(text)
+        assert made.tokenize(text)[-3:] == ["Ġ$", str(price), "."]
 
 
 @pytest.mark.parametrize("name", POCKETS)
@@ -288,6 +264,6 @@ def test_test_tasks_are_not_in_the_lessons():
         for task_id in library.panel.task_ids
     }
     rng = np.random.default_rng([pretraining.Pretraining.seed, 0])  # the first chunk's generator
-    for _ in range(300):
+    for _ in range(100):
         item = lessons.play_household(rng, size=float(rng.uniform(0.15, 0.5)), mistake=0.0)
         assert item.prompts[0].removeprefix(f"{INSTRUCTION}\n\n") not in openings
