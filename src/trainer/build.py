@@ -74,7 +74,8 @@ def load_partner(partner: PartnerOptions, policy: Model) -> PolicyPartner | None
     if not partner.model:
         return None
     plain = replace(policy, model=partner.model, lora=FULL, gradient_checkpointing=False)
-    return PolicyPartner(OwnEngine(load_policy(plain).freeze()), partner)
+    decoding = Decoding(partner.temperature, partner.max_reply_tokens)
+    return PolicyPartner(OwnEngine(load_policy(plain).freeze()), decoding)
 
 
 def make_rollouts(recipe: Recipe, split: str, *, blind: tuple[str, ...] = ()) -> Rollouts:
