@@ -13,7 +13,7 @@ from trainer.learn import sft
 from trainer.learn.learner import Learner
 from trainer.methods import make_method
 from trainer.play import failures
-from trainer.play.records import write_episodes
+from trainer.play.episode_files import write_episodes
 from trainer.play.source import Source
 from trainer.run import evaluate, run_folder
 from trainer.run.checkpoint import Checkpoints
