@@ -13,6 +13,7 @@ truth.json        costs and checks of the result
 from __future__ import annotations
 
 import json
+import sys
 from collections import defaultdict
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -36,7 +37,6 @@ from trainer.play.rollout import draw_tasks
 from trainer.run import evaluate, metrics
 from trainer.run import run_folder as records
 from trainer.run.checkpoint import Checkpoints, append_line, write_text
-from trainer.run.metrics import is_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -208,10 +208,14 @@ def _check_draws(record: dict[str, Any]) -> None:
         raise ValueError(f"it needs what was expected of each half, got {expected!r:.60}")
     drawn = [[0, 0, one, 0] for one in record["draws"]] if fresh else record["draws"]
     for one in drawn:
-        if not isinstance(one, list) or [*map(type, one)] not in _DRAW or not is_number(one[2]):
+        if not isinstance(one, list) or [*map(type, one)] not in _DRAW or not _is_number(one[2]):
             raise ValueError(f"a draw is half, node, outcome and turns, got {one!r:.60}")
-    if not all(is_number(number) for half in expected for number in half):
+    if not all(_is_number(number) for half in expected for number in half):
         raise ValueError("what was expected has other values than numbers")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and abs(value) <= sys.float_info.max
 
 
 class _Measurement:
