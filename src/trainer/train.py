@@ -43,8 +43,8 @@ from trainer.learn.batch import make_rows
 from trainer.learn.learner import Learner
 from trainer.learn.update import correct_rows, fill_entropies
 from trainer.methods import Experience
+from trainer.play import episode_files as recorded
 from trainer.play import failures
-from trainer.play import records as recorded
 from trainer.play.rollout import draw_tasks
 from trainer.play.source import Source
 from trainer.run import evaluate, provenance, report

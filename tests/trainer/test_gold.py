@@ -16,7 +16,7 @@ from trainer.engine.own import OwnEngine
 from trainer.learn.batch import make_rows, prompts
 from trainer.methods import Experience
 from trainer.methods.gold import WithGold
-from trainer.play.rollout import Task
+from trainer.play.records import Task
 from trainer.run.checks import RunError
 from trainer.train import train
 

@@ -115,8 +115,7 @@ def setting(where, policy, standin, tmp_path):
             engine.close()
 
     def players():
-        lines = (where / "played").read_text().splitlines()
-        return {pid for pid, _ in map(str.split, lines)}, len(lines)
+        return {line.split()[0] for line in (where / "played").read_text().splitlines()}
 
     play.players = players
     return play
@@ -134,24 +133,22 @@ def test_groups_are_not_divided():
     assert [part.tasks for part in divide_tasks(tasks, 1)] == [tasks]
 
 
-def test_what_does_not_go_together(monkeypatch):
-    chosen = short("mine", "sampling.actors=2")
-    with pytest.raises(RecipeError, match=r"sampling\.actors=2 needs servers .* engine\.urls, or"):
-        make_rollouts(chosen, "train")
-    monkeypatch.setattr(parallel, "size", lambda: 2)
-    with pytest.raises(RecipeError, match=r"sampling\.actors=2 works with one process"):
-        make_rollouts(chosen, "train")
-    monkeypatch.undo()
-    chosen = recipe.load("sotopia grpo", ["partner.model=mine", "sampling.actors=2"])
-    with pytest.raises(RecipeError, match=r"sampling\.actors=2 does not go with partner\.model"):
-        make_rollouts(chosen, "train")
-
-
-@pytest.mark.skipif(THERE, reason="Ray is here")
-def test_without_ray_the_extra_is_named():
-    chosen = short("mine", "sampling.actors=2", "engine.name=vllm", 'engine.urls=["http://a:1"]')
-    with pytest.raises(ImportError, match=r"pip install 'agent-envs\[ray\]'"):
-        make_rollouts(chosen, "train")
+@pytest.mark.parametrize(
+    ("processes", "words", "options", "message"),
+    [
+        (2, "alfworld mgr", [], "=2 works with one process, but torchrun started 2"),
+        (1, "alfworld mgr", [], r"=2 needs servers .* engine\.urls, or"),
+        (1, "sotopia grpo", ["partner.model=mine"], "does not go with partner.model"),
+        pytest.param(
+            1, "alfworld mgr", ["engine.name=vllm", 'engine.urls=["http://a:1"]'],
+            r"pip install 'agent-envs\[ray\]'", marks=pytest.mark.skipif(THERE, reason="it is"),
+        ),
+    ],
+)  # fmt: skip
+def test_what_actors_need(monkeypatch, processes, words, options, message):
+    monkeypatch.setattr(parallel, "size", lambda: processes)
+    with pytest.raises((RecipeError, ImportError), match=message):
+        make_rollouts(recipe.load(words, [*options, "sampling.actors=2"]), "train")
 
 
 class TestRay:
@@ -161,38 +158,39 @@ class TestRay:
         here, there = setting(0), setting(2)
         assert there == here
         assert {step.version for episode in there for step in episode.steps} == {7}
-        for _ in range(20):  # an actor that starts late finds nothing left to play
-            pids, _ = setting.players()
-            if len(pids) == 3:  # this one and two actors
-                break
-            assert setting(2) == here
-        assert len(pids) == 3
+        assert len(setting.players()) == 3  # this one and two actors
 
     def test_what_a_dead_actor_was_playing_is_played_by_another(self, setting, where):
         expected = setting(0)
-        (where / "played").unlink()
         (where / "kill").write_text(f"once {expected[-1].task_id}")
         assert setting(2) == expected
         assert not (where / "kill").is_file()
-        assert setting(2) == expected  # with an actor in place of the dead one
-        pool = load_pool(2)
-        assert len(pool._idle) + len(pool._busy) == 2
+        before = setting.players()
+        assert setting(2) == expected
+        assert len(setting.players() - before) == 1  # in place of the dead one
 
-    def test_a_task_that_kills_all_actors(self, setting, where):
-        (where / "kill").write_text(setting(0)[0].task_id)
-        with pytest.raises(EngineError, match=r"all 2 actors of Ray died.*--resume"):
-            setting(2)
+    def test_an_environment_that_kills_or_fails_and_a_cluster_without_room(self, setting, where):
+        task = setting(0)[0].task_id
+        note = r"\ntask 'odd/\d' \(seed \d+, turn 0\): ValueError: odd \("
+        full = r"no actor started within 3 s .* free cores for sampling\.actors=1 of 4; start"
+        for file, words, actors, options, error, message in (
+            ("kill", task, 2, (), EngineError, r"all actors of Ray died.*--resume"),
+            ("fail", "", 0, (), ValueError, rf"^odd{note}"),
+            ("fail", "", 2, (), RuntimeError, rf"^ValueError: odd \(.*odd\.py:23\){note}"),
+            ("none", "", 1, ("env.processes=4", "engine.patience=3.0"), EngineError, full),
+        ):
+            (where / file).write_text(words)
+            with pytest.raises(error, match=message):
+                setting(actors, *options)
+            (where / file).unlink()
+        assert setting(1) == setting(0)
 
-    def test_an_error_of_the_environment_is_told_with_its_task(self, setting, where):
-        (where / "fail").touch()
-        with pytest.raises(ValueError, match=r"^odd$"):
-            setting(0)
-        with pytest.raises(RuntimeError, match=r"ValueError: odd \(.*odd\.py:23"):
-            setting(2)
-
-    @pytest.mark.usefixtures("where")
-    def test_a_run_goes_on_without_what_failed(self, tiny_folder, tmp_path, monkeypatch, where):
-        (where / "fail").write_text("odd/2 odd/4")
+    @pytest.mark.parametrize("failing", ["", "odd/2 odd/4"])
+    def test_a_run(self, tiny_folder, tmp_path, where, failing):
+        """Also one that goes on without what failed."""
+        (where / "fail").unlink(missing_ok=True)
+        if failing:
+            (where / "fail").write_text(failing)
         standin = Standin(Policy.load(str(tiny_folder)))
         options = ["env.id=odd:Odd", "env.max_turns=3", "sampling.decode=free", "run.steps=2",
                    "sft.steps=0", "engine.name=vllm",
@@ -201,26 +199,8 @@ class TestRay:
             loaded = short(tiny_folder, *options, f"sampling.actors={actors}")
             train(loaded, tmp_path / str(actors), console=quiet())
         assert figures(tmp_path / "0") == figures(tmp_path / "2")
-        told = [sorted(path.name for path in (tmp_path / actors / "failures").iterdir())
-                for actors in ("0", "2")]  # fmt: skip
-        assert told[0] == told[1]
-        assert told[0]
-        standin.close()
-
-    def test_a_cluster_without_room(self, setting):
-        message = r"no actor started within 3 s .* free cores for sampling\.actors=1 of 4; start"
-        with pytest.raises(EngineError, match=message):
-            setting(1, "env.processes=4", "engine.patience=3.0")
-        assert setting(1) == setting(0)
-
-    @pytest.mark.usefixtures("where")
-    def test_a_run(self, tiny_folder, tmp_path, corridor, monkeypatch):
-        monkeypatch.syspath_prepend(str(Path(__file__).parent))
-        standin = Standin(Policy.load(str(tiny_folder)))
-        options = ["env.id=corridor:Corridor", "sampling.decode=free", "run.steps=2", "sft.steps=1",
-                   "engine.name=vllm", f'engine.urls=["{standin.url}"]']  # fmt: skip
-        for actors in (0, 2):
-            loaded = short(tiny_folder, *options, f"sampling.actors={actors}")
-            train(loaded, tmp_path / str(actors), console=quiet())
-        assert figures(tmp_path / "0") == figures(tmp_path / "2")
+        here, there = ({path.name for path in (tmp_path / actors).glob("failures/*")}
+                       for actors in ("0", "2"))  # fmt: skip
+        assert here == there
+        assert bool(here) == bool(failing)
         standin.close()

@@ -14,7 +14,7 @@ import pytest
 
 from agent_envs import Template
 from trainer.errors import RecipeError
-from trainer.learn.sft import demonstrate, require_expert
+from trainer.learn.sft import attempt_demonstrations, require_expert
 from trainer.play.environments import Env, PromptOptions, make_env
 from trainer.play.episode import INSTRUCTION
 from trainer.play.rollout import Rollouts, Task, draw_tasks
@@ -25,13 +25,6 @@ from .conftest import Letters, Script
 @pytest.fixture(autouse=True)
 def _corridor(corridor):
     corridor.MADE.clear()
-
-
-class Words(Letters):
-    """Letters that also cut demonstrations into pieces."""
-
-    def conversation(self, turns):
-        return [(list(map(ord, seen)), list(map(ord, reply))) for seen, reply in turns]
 
 
 def east(text, row):
@@ -233,7 +226,7 @@ def test_an_environment_that_reads_replies_of_another_form_cannot_be_held_to_act
         lambda self, **given: turn(self, **given)._replace(extra={"action": ""}),
     )
     (failure,) = rollouts().attempt(tasks(2), Script(east, decode="admissible"), seed=0)
-    assert "have the form '{thought} | {action}'" in failure.error
+    assert "reads '{thought} | {action}'" in failure.error
     assert "set sampling.decode=free" in failure.error
 
 
@@ -257,8 +250,8 @@ def test_a_first_prompt_without_room_is_refused():
 
 
 def test_the_explorer_shows_the_way(corridor):
-    chat = Words()
-    one, two = demonstrate(rollouts(), tasks(1, 2), chat)
+    chat = Letters()
+    one, two = attempt_demonstrations(rollouts(), tasks(1, 2), chat)
     assert [step.reply for step in two.steps] == [east("", 0)] * 2
     assert two.steps[0].observation == f"{INSTRUCTION}\n\nYou stand at 0."
     assert two.steps[1].observation == "You stand at 1."
@@ -267,21 +260,21 @@ def test_the_explorer_shows_the_way(corridor):
 
 
 def test_a_demonstration_of_turns_shows_their_prompts():
-    (shown,) = demonstrate(rollouts("turn"), tasks(2), Words())
+    (shown,) = attempt_demonstrations(rollouts("turn"), tasks(2), Letters())
     assert all(step.observation.startswith("You are an expert") for step in shown.steps)
     assert shown.context == "turn"
 
 
 def test_what_the_explorer_does_not_solve_is_left_out():
-    assert len(demonstrate(rollouts(turns=2), tasks(1, 5), Words())) == 1
+    assert len(attempt_demonstrations(rollouts(turns=2), tasks(1, 5), Letters())) == 1
     with pytest.raises(ValueError, match="solved none of 2 tasks in 2 turns"):
-        demonstrate(rollouts(turns=2), tasks(4, 5), Words())
+        attempt_demonstrations(rollouts(turns=2), tasks(4, 5), Letters())
 
 
 def test_another_expert_shows_another_way(corridor):
     for name in ("corridor:Explorer", "explorer"):
         require_expert(rollouts(), name)
-        assert len(demonstrate(rollouts(), tasks(2), Words(), name)) == 1
+        assert len(attempt_demonstrations(rollouts(), tasks(2), Letters(), name)) == 1
     with pytest.raises(RecipeError, match=r"sft\.expert: Corridor has no oracle; use 'explorer'"):
         require_expert(rollouts(), "oracle")
     with pytest.raises(RecipeError, match=r"sft\.expert: unknown expert 'explorr', did you mean"):
@@ -389,7 +382,7 @@ def test_demonstrations_wait_at_once(corridor, waiting, monkeypatch):
         waiting[0] = 0
         rollouts = Rollouts(Env("Corridor-v0"), PromptOptions(), "train")
         tasks = draw_tasks(rollouts.panel, tasks=5, rollouts=1, seed=1, step=1)
-        return demonstrate(rollouts, tasks, Words()), waiting[0]
+        return attempt_demonstrations(rollouts, tasks, Letters()), waiting[0]
 
     alone = shown()
     monkeypatch.setattr(corridor.Corridor, "waits", True)
@@ -408,5 +401,5 @@ def test_a_factory_of_any_options_gets_those_that_its_environment_has(corridor, 
     gym.register("Factory-v0", entry_point=lambda **options: Plain(**options))  # noqa: PLW0108
     made = make_env(Env("Factory-v0", max_turns=7), PromptOptions(), split="train")
     assert made.unwrapped.max_turns == 7
-    with pytest.raises(RecipeError, match=r"Factory-v0 has no splits, got env\.split='odd'"):
+    with pytest.raises(RecipeError, match=r"Factory-v0 has no option 'split', got 'odd'"):
         make_env(Env("Factory-v0", split="odd"), PromptOptions(), split="odd")

@@ -33,6 +33,7 @@ from trainer.build import derive, load_policy, make_rollouts, make_sampler
 from trainer.engine.own import OwnEngine
 from trainer.learn.batch import collate, make_rows
 from trainer.learn.update import token_logprobs
+from trainer.play.failures import require_episodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,8 +43,8 @@ if TYPE_CHECKING:
 
     from credit.stats import Array
     from trainer.model.policy import Policy
-    from trainer.play.records import Episode
-    from trainer.play.rollout import Rollouts, Start, Task
+    from trainer.play.records import Episode, Task
+    from trainer.play.rollout import Rollouts, Start
     from trainer.recipe import Recipe
 
 ROWS = 128
@@ -177,8 +178,8 @@ class Player:
         order = sorted(range(len(starts)), key=turn.__getitem__)
         if starts:
             alike = [starts[i] for i in order]  # conversations of a wave are similar in length
-            played = self._waves(len(starts)).resume(alike, self.sampler, seed)
-            for i, episode in zip(order, played, strict=True):
+            played = self._waves(len(starts)).attempt_from(alike, self.sampler, seed)
+            for i, episode in zip(order, require_episodes(played), strict=True):
                 at, half, node = places[i]
                 found[at].append((half, node, episode.outcome, len(episode.steps) - turn[i]))
         return found

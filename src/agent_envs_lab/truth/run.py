@@ -33,7 +33,7 @@ from credit.turns import Turns
 from trainer import recipe as recipes
 from trainer.build import cores, derive, make_rollouts
 from trainer.options import explain_error
-from trainer.play import records as recorded
+from trainer.play import episode_files as recorded
 from trainer.play.rollout import draw_tasks
 from trainer.run import evaluate, metrics
 from trainer.run import run_folder as records

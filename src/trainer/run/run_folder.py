@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from agent_envs.imports import message_of
-from trainer.play import records as recorded
+from trainer.play import episode_files as recorded
 from trainer.run import evaluate, metrics
 from trainer.run.metrics import is_number
 

@@ -8,13 +8,13 @@ played here.
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import threading
 from collections import deque
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from agent_envs.assets import require
@@ -25,7 +25,6 @@ from trainer.engine.vllm import VLLMSession
 from trainer.errors import find_shortage
 from trainer.model.chat import Chat
 from trainer.play.rollout import Rollouts
-from trainer.run.stopping import stop_at_once
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,10 +33,8 @@ if TYPE_CHECKING:
 
     from trainer.engine import Decoding, EngineOptions
     from trainer.engine.vllm import VLLMEngine
-    from trainer.model.policy import Policy
     from trainer.play.failures import Failure
-    from trainer.play.records import Episode
-    from trainer.play.rollout import Task
+    from trainer.play.records import Episode, Task
 
 
 class Order(NamedTuple):
@@ -91,10 +88,11 @@ class PooledRollouts(Rollouts):
             rows=self.rows, max_tokens=self.max_tokens, blind=self.blind,
         )  # fmt: skip
         engine = cast("VLLMEngine", sampler.engine)
-        self.pool.prepare(engine.options, sampler.policy.tokenizer, max(1, self.env.processes))
+        cores = max(1, self.env.processes)
+        players = self.pool.prepare(engine.options, sampler.policy.tokenizer, cores)
         order = Order(plain, sampler.decoding, engine.version, engine.sent, seed)
         parts = divide_tasks(tasks, self.pool.actors)
-        return self.pool.play(order, [Part(first + part.first, part.tasks) for part in parts])
+        return self.pool.play(players, order, [Part(first + at, some) for at, some in parts])
 
 
 class Pool:
@@ -111,92 +109,87 @@ class Pool:
         self.actors = actors
         self._ray = require("ray", "ray")
         self._made_with: tuple[Any, ...] = ()
-        self._patience = 0.0
-        self._idle: list[Any] = []
-        self._busy: dict[Any, tuple[Any, Part | None]] = {}  # by the reference to what is awaited
+        self._players: dict[Any, Any] = {}  # by the reference that is there when one has started
 
     def prepare(
         self, options: EngineOptions, tokenizer: PreTrainedTokenizerBase, cores: int
-    ) -> None:
-        """Start the actors that are missing, each with so many cores."""
-        if not self._ray.is_initialized():
-            self._init()
+    ) -> list[Any]:
+        """Start the actors that are missing, each with so many cores: -> those that are ready.
+
+        Raises:
+            EngineError: Ray does not start, or no actor does.
+        """
+        ray = self._ray
+        if not ray.is_initialized():
+            try:
+                ray.init()  # on this machine, or with the cluster of `$RAY_ADDRESS`
+            except Exception as error:
+                raise EngineError(
+                    f"sampling.actors={self.actors}: Ray does not start ({describe_error(error)}): "
+                    f"{find_shortage(error) or 'look at its logs in /tmp/ray'}"
+                ) from error
         if self._made_with != (options, tokenizer, cores):
             self._kill()
             self._made_with = options, tokenizer, cores
-        self._patience = options.patience
-        player = self._ray.remote(Player).options(num_cpus=cores, scheduling_strategy="SPREAD")
-        for _ in range(self.actors - len(self._idle) - len(self._busy)):
-            made = player.remote(sys.path, str(Path.cwd()), options, tokenizer)
-            self._busy[made.ready.remote()] = made, None
+        missing = self.actors - len(self._players)
+        kind = ray.remote(Player).options(num_cpus=cores, scheduling_strategy="SPREAD")
+        for _ in range(missing):
+            player = kind.remote(sys.path, str(Path.cwd()), options, tokenizer)
+            self._players[player.ready.remote()] = player
+        wait = options.patience if missing else 0  # what has not started by then is not awaited
+        started, _ = ray.wait([*self._players], num_returns=self.actors, timeout=wait)
+        if not started:
+            self._kill()
+            raise EngineError(
+                f"no actor started within {options.patience:g} s (engine.patience): Ray's cluster "
+                f"has {ray.available_resources().get('CPU', 0):g} free cores for "
+                f"sampling.actors={self.actors} of {cores}; start more nodes with "
+                "`ray start --address=...`, or lower sampling.actors"
+            )
+        return [self._players[one] for one in started]
 
-    def _init(self) -> None:
-        """Start Ray on this machine, or connect to the cluster of `$RAY_ADDRESS`.
+    def play(
+        self, players: Sequence[Any], order: Order, parts: Sequence[Part]
+    ) -> list[Episode | Failure]:
+        """Episodes of all parts; a part whose actor dies goes to another one.
 
         Raises:
-            EngineError: It cannot.
+            EngineError: All actors have died.
         """
-        try:
-            self._ray.init()
-        except Exception as error:
-            hint = "look at Ray's logs in /tmp/ray, or set sampling.actors=0"
-            raise EngineError(
-                f"sampling.actors={self.actors}: Ray does not start ({describe_error(error)}): "
-                f"{find_shortage(error) or hint}"
-            ) from error
-
-    def play(self, order: Order, parts: Sequence[Part]) -> list[Episode | Failure]:
-        """Episodes of all parts; a part whose actor dies goes to another one."""
-        left = deque(parts)
+        ray, idle, left = self._ray, list(players), deque(parts)
+        playing: dict[Any, tuple[Any, Part]] = {}
         played: dict[int, list[Episode | Failure]] = {}
         try:
-            while len(played) < len(parts):
-                while self._idle and left:
-                    actor, next_part = self._idle.pop(), left.popleft()
-                    self._busy[actor.play.remote(order, next_part)] = actor, next_part
-                actor, part, found = self._next()
-                if actor is not None:
-                    self._idle.append(actor)
-                    if part is not None:
-                        played[part.first] = found
-                elif part is not None:
+            while left or playing:
+                while idle and left:
+                    player, part = idle.pop(), left.popleft()
+                    playing[player.play.remote(order, part)] = player, part
+                (done,), _ = ray.wait(list(playing))
+                player, part = playing.pop(done)
+                try:
+                    played[part.first] = ray.get(done)
+                    idle.append(player)
+                except ray.exceptions.RayTaskError as error:
+                    raise error.cause from error
+                except ray.exceptions.RayError as error:  # the actor or its machine is gone
+                    self._kill(player)
                     left.append(part)
+                    if not playing and not idle:
+                        raise EngineError(
+                            f"all actors of Ray died, at last: {message_of(error)}; look at Ray's "
+                            "logs, and continue with --resume"
+                        ) from None
         except BaseException:
             self._kill()  # some are in the middle of an episode
             raise
         return [episode for part in parts for episode in played[part.first]]
 
-    def _next(self) -> tuple[Any, Part | None, list[Episode | Failure]]:
-        """The next actor that is ready, its part and episodes; None for one that died."""
-        ray = self._ray
-        works = any(part is not None for _, part in self._busy.values())
-        done, _ = ray.wait(list(self._busy), timeout=None if works else self._patience)
-        if not done:
-            raise EngineError(
-                f"no actor started within {self._patience:g} s (engine.patience): Ray's cluster "
-                f"has {ray.available_resources().get('CPU', 0):g} free cores for "
-                f"sampling.actors={self.actors} of {self._made_with[-1]}; start more nodes with "
-                "`ray start --address=...`, or lower sampling.actors"
-            )
-        actor, part = self._busy.pop(done[0])
-        try:
-            return actor, part, ray.get(done[0])
-        except ray.exceptions.RayTaskError as error:
-            raise error.cause from error
-        except ray.exceptions.RayError as error:  # the actor, its machine or its result is gone
-            ray.kill(actor)
-            if not self._busy and not self._idle:
-                raise EngineError(
-                    f"all {self.actors} actors of Ray died, at last: {message_of(error)}"
-                    "; look at Ray's logs, and continue with --resume"
-                ) from None
-            return None, part, []
-
-    def _kill(self) -> None:
-        for actor in [*self._idle, *(actor for actor, _ in self._busy.values())]:
-            self._ray.kill(actor)
-        self._idle.clear()
-        self._busy.clear()
+    def _kill(self, *players: Any) -> None:
+        """Kill some actors, by default all."""
+        for ready, player in list(self._players.items()):
+            if not players or player in players:
+                self._ray.kill(player)
+                del self._players[ready]
 
 
 class Player:
@@ -216,15 +209,11 @@ class Player:
         options: EngineOptions,
         tokenizer: PreTrainedTokenizerBase,
     ) -> None:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(
-                signal.SIGINT, stop_at_once
-            )  # an environment's own KeyboardInterrupt differs
         sys.path.extend(entry or folder for entry in path if entry not in sys.path)
         if Path(folder).is_dir():
             os.chdir(folder)
         self._servers = Servers(options, Path(folder))
-        self._reader = _Reader(Chat(tokenizer))
+        self._reader: Any = SimpleNamespace(chat=Chat(tokenizer), vision=None)  # of a policy
         self._kept: list[Rollouts] = []
 
     def ready(self) -> None:
@@ -236,29 +225,18 @@ class Player:
         if kept is None:
             self._kept.append(kept := order.rollouts)
         self._servers.require_weights(order.weights)
-        engine: Any = _Asking(self._servers, self._reader.chat, order.version, part.first)
-        sampler = Sampler(engine, cast("Policy", self._reader), order.decoding)
+        engine: Any = SimpleNamespace(open=partial(self._open, order.version, part.first))
+        sampler = Sampler(engine, self._reader, order.decoding)
         return kept.attempt(part.tasks, sampler, order.seed, first=part.first)
 
-
-@dataclass(frozen=True)
-class _Reader:
-    """What rollouts read of a policy."""
-
-    chat: Chat
-    vision: None = None
-
-
-@dataclass(frozen=True)
-class _Asking:
-    """An engine whose weights come from the trainer."""
-
-    servers: Servers
-    chat: Chat
-    version: int
-    first: int
-
-    def open(self, seeds: Sequence[int], decoding: Decoding, *, fresh: bool = False) -> VLLMSession:
-        return VLLMSession(
-            self.servers, self.chat, self.version, seeds, decoding, fresh, self.first
-        )
+    def _open(
+        self,
+        version: int,
+        first: int,
+        seeds: Sequence[int],
+        decoding: Decoding,
+        *,
+        fresh: bool,
+    ) -> VLLMSession:
+        chat = self._reader.chat
+        return VLLMSession(self._servers, chat, version, seeds, decoding, fresh, first)

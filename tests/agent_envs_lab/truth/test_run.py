@@ -29,7 +29,7 @@ from trainer.engine import Begun
 from trainer.errors import RecipeError
 from trainer.learn.batch import collate, make_rows
 from trainer.learn.update import token_logprobs
-from trainer.play import records as recorded
+from trainer.play import episode_files as recorded
 from trainer.play.rollout import Start, Task
 from trainer.run import report
 from trainer.run.metrics import MetricsError
@@ -72,7 +72,7 @@ def test_values_are_those_of_many_rollouts(small, tmp_path, way):
     apart, noise = [], []
     for at, node in enumerate(tree.nodes):
         if node.outcome is None and node.turn < 3:
-            played = player.rollouts.resume([Start(actors[at])] * 150, player.sampler, at)
+            played = player.rollouts.attempt_from([Start(actors[at])] * 150, player.sampler, at)
             outcomes = [episode.outcome for episode in played]
             assert all(e.steps[: node.turn] == actors[at].episode.steps for e in played)
             row = tree.paths[node.episode].index(at) if at in tree.paths[node.episode] else None
@@ -148,7 +148,9 @@ def test_both_contexts_go_on_from_copies_as_the_rollouts_did(small):
                 if turn + 1 < len(path) - 1 or len(last) < 2:
                     continue
                 begun = Begun(last[:-1], ())
-                (played,) = player.rollouts.resume([Start(actors[at], begun)], player.sampler, 3)
+                (played,) = player.rollouts.attempt_from(
+                    [Start(actors[at], begun)], player.sampler, 3
+                )
                 assert played.steps[:turn] == episodes[number].steps[:turn]
                 assert played.steps[turn].prompt_ids == episodes[number].steps[turn].prompt_ids
                 assert played.steps[turn].reply_ids[:-1] == list(last[:-1])
