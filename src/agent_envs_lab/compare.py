@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from math import sqrt
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ import numpy as np
 from agent_envs.cli.console import make_printable
 from trainer.run import evaluate, provenance
 from trainer.run import run_folder as records
+from trainer.run.checkpoint import read_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,7 +94,10 @@ def side(folder: Path, step: int | None = None) -> Side:
 
 def _provenance(folder: Path) -> Provenance | None:
     """The provenance of a run, None with a warning if it is damaged."""
-    found, damaged = records.readable([folder], provenance.read_provenance)
+    path = folder / provenance.FILE
+    found, damaged = records.readable(
+        [path] if path.is_file() else [], partial(read_json, kind=provenance.Provenance)
+    )
     for one in damaged:
         warnings.warn(one, stacklevel=2)
     return found[0][1] if found else None

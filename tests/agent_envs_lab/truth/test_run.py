@@ -31,7 +31,7 @@ from trainer.learn.batch import collate, make_rows
 from trainer.learn.update import token_logprobs
 from trainer.play import episode_files as recorded
 from trainer.play.rollout import Start, Task
-from trainer.run import report
+from trainer.run import curves, report
 from trainer.run.metrics import MetricsError
 
 PLAN = Plan(groups=4, reliability=0.7, most=40, fresh=20)
@@ -248,7 +248,7 @@ def test_a_damaged_line_is_named(small, tmp_path):
     measure(small(), tmp_path, plan, jobs=1)
     lines = (tmp_path / "draws.jsonl").read_text()
     (tmp_path / "draws.jsonl").write_text("{" + lines)
-    with pytest.raises(MetricsError, match=r"draws\.jsonl line 1 is not JSON"):
+    with pytest.raises(MetricsError, match=r"draws\.jsonl line 1 is not a line of a log"):
         measure(small(), tmp_path, plan, jobs=1)
     first = json.loads(lines.partition("\n")[0])
     for change in (
@@ -388,11 +388,11 @@ def test_the_ranking_and_the_figures_are_written_and_the_runs_report_shows_them(
     assert "perfect critic" in said
     assert said.startswith((folder / "ranking.txt").read_text().rstrip())
     recipe.save(small(), tmp_path / "config.toml")
-    page = report.render(tmp_path)
+    page, _ = report.render(tmp_path)
     for name, told in (("ranking", "perfect critic"), ("episode", "true advantage")):
         drawn = (folder / f"{name}.svg").read_text()
         assert told in drawn
-        assert drawn[drawn.index("<svg") :] in page
+        assert curves.embed(drawn) in page
     assert f"{len(result.truth.turns)} turns of 4 tasks" in page
 
 
