@@ -40,8 +40,8 @@ from trainer.build import (
 from trainer.errors import OutOfMemory, is_of_memory
 from trainer.learn import sft
 from trainer.learn.batch import make_rows
+from trainer.learn.correction import correct_rows, fill_entropies
 from trainer.learn.learner import Learner
-from trainer.learn.update import correct_rows, fill_entropies
 from trainer.methods import Experience
 from trainer.play import episode_files as recorded
 from trainer.play import failures
