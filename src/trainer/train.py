@@ -28,7 +28,7 @@ from trainer import recipe as recipes
 from trainer.build import cores, derive, make_engine
 from trainer.learn import sft
 from trainer.learn.batch import make_rows
-from trainer.learn.update import correct_rows, fill_entropies
+from trainer.learn.correction import correct_rows, fill_entropies
 from trainer.methods import Experience
 from trainer.play.rollout import draw_tasks
 from trainer.run import provenance, report
