@@ -273,9 +273,6 @@ class Fixed:
     def __init__(self, goal):
         self.goal = goal
 
-    def check(self, scene):
-        pass
-
     def judge(self, talk, side):
         return Verdict(dict.fromkeys(RANGES, 0.0) | {"goal": self.goal}, dict.fromkeys(RANGES, ""))
 
