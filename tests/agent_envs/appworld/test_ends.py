@@ -33,8 +33,7 @@ ENDED = "Exception: The interpreter ended while the code ran"
 def test_the_agents_end(monkeypatch, name):
     code, told, kept = (CODE[name].get(key) for key in ("code", "output", "kept"))
     reply = LONG if "a reply" in name else {"value": 1}
-    interpreter = start(30)
-    interpreter.execute("first = 1", None)
+    interpreter = start(30, "first = 1")
     with monkeypatch.context() as patch:
         patch.setattr(interpreter, "_rebuild", None)  # the code does not run again
         output = interpreter.execute(code, lambda *call: reply)
@@ -47,8 +46,7 @@ def test_the_agents_end(monkeypatch, name):
 
 
 def test_an_interpreter_with_full_memory_goes_on_and_so_does_a_copy():
-    first = start(30)
-    first.execute(f"{FULL}while len(x) > 100_000: x.pop()", None)
+    first = start(30, f"{FULL}while len(x) > 100_000: x.pop()")
     second = copy.copy(first)
     assert [one.execute("print(len(x))", None) for one in (first, second)] == ["100000"] * 2
     assert first.key == second.key
@@ -59,8 +57,7 @@ def test_cpu_time_is_the_agents_although_its_end_is_a_kill():
     code = "apis.a.b()\nwhile True: pass"
     calls = []
     with warden_with("from agent_envs.appworld.guest import ends\nends.CPU = 1"):
-        interpreter = start(100)
-        interpreter.execute("x = 1", None)
+        interpreter = start(100, "x = 1")
         output = interpreter.execute(code, lambda *call: calls.append(call) or {"value": 1})
         assert f"{ENDED} (it used its 1 seconds of CPU time)." in output
         assert interpreter.execute("print(x)", None) == "1"
