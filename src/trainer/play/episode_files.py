@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from itertools import groupby
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.contract import encodable
@@ -50,13 +51,11 @@ def read_episodes(path: Path) -> list[Episode]:
         ValueError: The file is truncated, or holds no episodes of this version.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     if not path.is_file():
         raise FileNotFoundError(f"no episodes at {path}; a run writes them to episodes/*.parquet")
-    schema = pa.schema([one.with_nullable(one.name in _NULLABLE) for one in _schema()])
     try:
-        rows = pq.read_table(path).select(schema.names).cast(schema).to_pylist()
+        rows = _read_rows(path)
     except PermissionError:
         raise
     except (pa.ArrowException, KeyError, OSError, ValueError) as error:
@@ -72,6 +71,25 @@ def read_episodes(path: Path) -> list[Episode]:
         head = {name: steps[0][name] for name in _EPISODE}
         episodes.append(Episode(**head, steps=[Step(**{k: s[k] for k in _STEP}) for s in steps]))
     return episodes
+
+
+def _read_rows(path: Path) -> list[dict[str, Any]]:
+    """The rows of a file, one for each turn; a file of other columns or numbers raises an error."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = pa.schema([one.with_nullable(one.name in _NULLABLE) for one in _schema()])
+    with path.open("rb") as file:
+        rows: list[dict[str, Any]] = (
+            pq.read_table(file).select(schema.names).cast(schema).to_pylist()
+        )
+    for row in rows:
+        if not isfinite(row["outcome"] + row["reward"]) or not 0 <= row["progress"] <= 1:
+            raise ValueError(
+                f"outcome, reward or progress of turn {row['turn']} in episode {row['episode']} "
+                "is out of range"
+            )
+    return rows
 
 
 def _rows(episodes: Sequence[Episode]) -> Iterable[dict[str, Any]]:
