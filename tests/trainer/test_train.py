@@ -233,7 +233,7 @@ def test_a_full_disk_stops_the_run_and_spoils_nothing(whole, start, tmp_path):
     assert process.exitcode == 1
     said = process.said.read_text()
     assert "checkpoint step_8 could not be written" in said
-    assert "step_6 before it is intact" in said
+    assert "those before it are intact" in said
     assert "Traceback" not in said
     assert Checkpoints(tmp_path / "checkpoints").latest().name == "step_6"
     finish(start(tmp_path))

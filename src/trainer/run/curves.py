@@ -58,9 +58,7 @@ _WINDOW = 5  # steps of the running mean of a long curve
 _TURNS = 60  # most turns of the figure of credit
 TITLES = {
     "valid": "Valid turns",
-    "return": "Return",
     "turns": "Turns of an episode",
-    "reply_tokens": "Tokens of a reply",
     "entropy": "Entropy of a token, nats",
     "truncated": "Episodes cut off",
     "dead_groups": "Groups with equal outcomes",
@@ -70,30 +68,21 @@ TITLES = {
     "approx_kl": "KL of the update, nats",
     "clip_fraction": "Tokens clipped",
     "grad_norm": "Norm of the gradient",
-    "loss": "Loss",
     "logprob_gap": "Gap of sampler and update, nats",
-    "explained_variance": "Critic: explained variance",
-    "prm_accuracy": "Implicit rewards: pair accuracy",
-    "prm_kl": "Implicit rewards: KL to the policy, nats",
-    "dpo_accuracy": "DPO: pair accuracy",
-    "outliers": "STAPO: share of outlier turns",
-    "alpha": "HAS: α",
-    "turnrd_error": "TurnRD: squared error of the return, before training on the round",
-    "turnrd_film_effect": "FiLM: change of the values if it is removed",
-    "turnrd_shuffle_effect": "FiLM: increase of the error with shuffled goals",
-    "turnrd_film_scale": "FiLM: norm of Δγ",
-    "tokens_per_second": "Tokens a second, sampling",
-    "seconds": "Seconds of a step",
 }
-"""Titles of the logged values of reinforcement learning that are drawn."""
+"""Titles of logged values; others have their name as a title."""
+_UNDRAWN = {"step", "stage", "time", "success", "episodes", "tokens", "skipped", "kl_coefficient"}
 
 
 def draw_values(lines: Sequence[dict[str, Any]]) -> list[tuple[str, str, str]]:
-    """Title, last value and figure of each logged value of `TITLES`, and of the warm start."""
-    wanted = [("sft", "loss", "Warm start: loss"), *(("rl", *one) for one in TITLES.items())]
+    """Title, last value and figure of each logged value, and of the loss of the warm start."""
+    keys = dict.fromkeys(key for line in lines if line.get("stage") == "rl" for key in line)
     made = []
-    for stage, key, title in wanted:
+    for stage, key in [("sft", "loss"), *(("rl", key) for key in keys if key not in _UNDRAWN)]:
         if points := _list_points(lines, stage, key):
+            title = TITLES.get(key, key.replace("_", " ").capitalize())
+            if stage == "sft":
+                title = f"Warm start: {key}"
             last = f"{points[-1][1]:,.3g}"
             made.append((title, last, _draw_value(points, f"{title}: {last} at the end")))
     return made
