@@ -128,17 +128,13 @@ def test_a_wrong_call_exits_with_2(call):
     assert call(*TRAIN, "--out", "")[0] == 2
 
 
-def test_the_traceback_is_there_for_who_wants_it(monkeypatch, tmp_path):
+def test_a_warning_of_ours_is_a_line_and_the_traceback_is_there_for_who_wants_it(
+    monkeypatch, tmp_path
+):
     monkeypatch.setenv(cli.TRACEBACK, "1")
+    monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)
     monkeypatch.setattr(sys, "argv", ["agent-envs", "report", str(tmp_path)])
     with pytest.raises(FileNotFoundError):
-        cli.main()
-
-
-def test_a_warning_of_ours_is_a_line_without_source(monkeypatch):
-    monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)
-    monkeypatch.setattr(sys, "argv", ["agent-envs", "--version"])
-    with pytest.raises(SystemExit):
         cli.main()
     said = warnings.formatwarning("left out", UserWarning, "a.py", 3)
     other = warnings.formatwarning("old", DeprecationWarning, "a.py", 3)
