@@ -71,7 +71,10 @@ TITLES = {
     "logprob_gap": "Gap of sampler and update, nats",
 }
 """Titles of logged values; others have their name as a title."""
-_UNDRAWN = {"step", "stage", "time", "success", "episodes", "tokens", "skipped", "kl_coefficient"}
+_UNDRAWN = {
+    *("step", "stage", "time", "success", "episodes", "tokens", "skipped", "kl_coefficient"),
+    *("learning_rate", "eval_success", "eval_valid", "eval_return"),
+}
 
 
 def draw_values(lines: Sequence[dict[str, Any]]) -> list[tuple[str, str, str]]:
