@@ -284,7 +284,7 @@ class _Run:
         }
         values["concentration"] = concentration(advantage, experience.turns.trajectory)
         values |= differences | describe(played) | speed
-        if said := self.stalled.check_after(values):
+        if said := self.stalled.note_step(values):
             self.log.warning(self.step, said)
         return values
 

@@ -11,7 +11,7 @@ import re
 from base64 import b64encode
 from html import escape
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -177,10 +177,10 @@ def _make_axes(width: float, height: float) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def strip_axes(axes: Axes, grid: str = "y") -> None:
-    """Axes without a box, with a grid along `grid` ("x" or "y") behind the data."""
+def strip_axes(axes: Axes, grid: Literal["x", "y"] = "y") -> None:
+    """Axes without a box, with a grid along `grid` behind the data."""
     axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis=grid, color=LINE, linewidth=0.8)  # type: ignore[arg-type]
+    axes.grid(axis=grid, color=LINE, linewidth=0.8)
     axes.set_axisbelow(True)
     axes.tick_params(length=3, width=0.8)
 
