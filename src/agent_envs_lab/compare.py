@@ -18,7 +18,6 @@ from agent_envs.cli.console import make_printable
 from trainer.run import evaluate, provenance
 from trainer.run import run_folder as records
 from trainer.run.checkpoint import read_json
-from trainer.run.evaluate import PanelError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from trainer.run.provenance import Provenance
 
 _TASKS = 5  # most tasks that are named
-_OPEN = ("env.options.", "env.wrappers.", "credit.options.", "engine.options.")
 _NAMES = ("name", "about")
 
 
@@ -70,9 +68,10 @@ def side(folder: Path, step: int | None = None) -> Side:
     found, damaged = records.read_evaluations(folder)
     known, total = dict(found), records.total_steps(tree)
     made = _provenance(folder)
-    if damaged and (not known or step not in known):
-        unreadable = "cannot be read" in damaged[0]
-        raise CompareError(damaged[0] if unreadable else f"{damaged[0]}{_remedy(made)}")
+    if damaged and step not in known:
+        raise CompareError(
+            f"{damaged[0]}; evaluate the run again, or read it with the agent-envs that wrote it"
+        )
     if not known:
         raise CompareError(
             f"{folder} has no evaluation yet; a run writes one when reinforcement learning starts "
@@ -155,10 +154,6 @@ def notes(first: Side, second: Side) -> list[str]:
     if first.versions != second.versions:
         said = [", then ".join(x.versions) if x.versions else "unknown" for x in (first, second)]
         found.append(f"The runs are of different versions: {said[0]} and {said[1]}.")
-    elif apart := sorted(
-        key for key in first.options.keys() ^ second.options.keys() if not key.startswith(_OPEN)
-    ):
-        found.append(f"The runs are of different versions: only one has {', '.join(apart[:3])}.")
     one, other = first.evaluation, second.evaluation
     if one.decoding != other.decoding:
         found.append(f"Replies were drawn differently: {one.decoding} and {other.decoding}.")
@@ -169,32 +164,17 @@ def notes(first: Side, second: Side) -> list[str]:
     return found
 
 
-def _remedy(made: Provenance | None) -> str:
-    """What to do about an evaluation that cannot be read, by the version that wrote it."""
-    own = provenance.own_version()
-    if made and made.versions[-1] == own:
-        return "; it is damaged: evaluate the run again"
-    by = f"; agent-envs {made.versions[-1]} wrote it" if made else ""
-    return (
-        f"{by}, and this is {own}: read it with the version that wrote it, or evaluate the run "
-        f"again"
-    )
-
-
 def table(first: Side, second: Side) -> Group:
     """The comparison for a terminal.
 
     Raises:
-        PanelError: The evaluations have different panels; the message names the runs.
+        PanelError: The evaluations have different panels.
     """
     from rich.console import Group as Together
     from rich.table import Table
 
-    try:
-        found = difference(first.evaluation, second.evaluation)
-    except PanelError as error:
-        raise PanelError(f"{first.folder} and {second.folder}: {error}") from error
     one, other = first.evaluation, second.evaluation
+    found = difference(one, other)
     made = Table(box=None, pad_edge=False)
     for name in ("", "first", "second"):
         made.add_column(name, no_wrap=True)

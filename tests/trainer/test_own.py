@@ -14,8 +14,9 @@ import pytest
 import credit
 from tests.credit.batches import batch
 from trainer import recipe
-from trainer.build import make_method, make_rollouts
+from trainer.build import make_rollouts
 from trainer.learn.sft import require_expert
+from trainer.methods import make_method
 from trainer.play import episode_files as episodes
 from trainer.run import evaluate, metrics
 from trainer.train import train
@@ -136,8 +137,6 @@ import numpy as np
 
 def one(turns): return np.ones(len(turns))
 def fine(turns, rng=None): return [1.0] * len(turns)
-def text_needs(turns, rng): return np.ones(len(turns))
-text_needs.needs = "turn_reward"
 class Breaks:
     def __init__(self): 1 / 0
 """
@@ -150,22 +149,10 @@ def own_method(tmp_path, monkeypatch, name):
     return make_method(recipe.load("alfworld grpo pocket", [f"credit.name={name}"]))
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("estimators:Breaks", "cannot be made: ZeroDivisionError: division by zero ("),
-        (
-            "estimators:text_needs",
-            "must be a tuple of columns, of 'turn_reward', 'entropy', 'gold_logprob', got",
-        ),
-    ],
-)
-def test_an_estimator_that_does_not_fit_is_refused_at_the_start(
-    tmp_path, monkeypatch, name, message
-):
-    with pytest.raises(ValueError, match=re.escape(message)) as refused:
-        own_method(tmp_path, monkeypatch, name)
-    assert "\n" not in str(refused.value)
+def test_an_estimator_that_fails_is_refused_at_the_start(tmp_path, monkeypatch):
+    message = r"cannot be made: ZeroDivisionError: division by zero \([^\n]*$"
+    with pytest.raises(recipe.RecipeError, match=message):
+        own_method(tmp_path, monkeypatch, "estimators:Breaks")
 
 
 @pytest.mark.parametrize("name", ["one", "fine"])
@@ -219,10 +206,6 @@ def parts(folder, monkeypatch):
         ("env.id=parts:NoEntry-v0", "the entry point 'parts:Nothing', which does not exist"),
         ("env.wrappers={'parts:Plain'={}}", "env.wrappers parts:Plain makes a Plain; it must be"),
         ("env.wrappers={'parts:Broken'={}}", "env.wrappers parts:Broken: wboom"),
-        (
-            "env.wrappers={'credit.rewards:TurnVerifier'={weights={'failing:x'=1}}}",
-            "env.wrappers credit.rewards:TurnVerifier: verifier failing:x: ZeroDivisionError",
-        ),
     ],
 )
 def test_a_part_that_fails_or_is_of_the_wrong_kind_names_its_option(parts, option, message):

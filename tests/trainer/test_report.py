@@ -297,7 +297,6 @@ DAMAGE = {
         rows(lambda table: table.drop_columns(["anchor"])),
         rows(lambda table: table.slice(0, 0)),
         column("reply", None), column("turn", "first"), column("prompt_ids", 3),
-        column("reward", math.nan), column("outcome", math.inf), column("progress", 1e300),
         column("goal", b"\xff"),
     ],
     f"{LAST}.npy": [
@@ -333,8 +332,8 @@ def forbid(monkeypatch, path):
             return right(given, *more, **options)
 
         monkeypatch.setattr(module, call, refuse)
-    read = pq.read_schema
-    monkeypatch.setattr(pq, "read_schema", lambda given: (given.open("rb").close(), read(given))[1])
+    read = pq.read_table
+    monkeypatch.setattr(pq, "read_table", lambda given: (given.open("rb").close(), read(given))[1])
 
 
 def find_damage(folder):

@@ -43,7 +43,7 @@ def truth(
     recipe: RecipeWords,
     policy: Measured = None,
     *,
-    groups: Annotated[int, typer.Option(help="Tasks, each with sampling.rollouts rollouts.")] = 24,
+    groups: Annotated[int, typer.Option(min=2, help="Tasks, each with sampling.rollouts.")] = 24,
     reliability: Annotated[
         float, typer.Option(help="Add rollouts until the advantages are so reliable.")
     ] = 0.8,
@@ -51,7 +51,7 @@ def truth(
         float, typer.Option(help="Turns of such rollouts at most, for each turn measured.")
     ] = 60.0,
     fresh: Annotated[
-        int, typer.Option(help="Fresh rollouts of each task, which check V at the start.")
+        int, typer.Option(min=0, help="Fresh rollouts of each task, which check V at the start.")
     ] = 8,
     plain: Plain = False,
     gradients: Gradients = False,

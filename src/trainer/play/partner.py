@@ -37,7 +37,7 @@ Listening: TypeAlias = "Gather[tuple[gym.Env[str, str], str], None]"
 
 
 @dataclass(frozen=True, config=STRICT)
-class PartnerOptions(Decoding):
+class PartnerOptions:
     """A policy that plays the other side of Sotopia-v0 and is not trained.
 
     Dtype and device are those of `policy`.

@@ -70,7 +70,7 @@ TITLES = {
     "grad_norm": "Norm of the gradient",
     "logprob_gap": "Gap of sampler and update, nats",
 }
-"""Titles of logged values; others have their name as a title."""
+"""Titles of logged values that their names do not explain."""
 _UNDRAWN = {
     *("step", "stage", "time", "success", "episodes", "tokens", "skipped", "kl_coefficient"),
     *("learning_rate", "eval_success", "eval_valid", "eval_return"),
@@ -83,12 +83,15 @@ def draw_values(lines: Sequence[dict[str, Any]]) -> list[tuple[str, str, str]]:
     made = []
     for stage, key in [("sft", "loss"), *(("rl", key) for key in keys if key not in _UNDRAWN)]:
         if points := _list_points(lines, stage, key):
-            title = TITLES.get(key, key.replace("_", " ").capitalize())
-            if stage == "sft":
-                title = f"Warm start: {key}"
+            title = f"Warm start: {key}" if stage == "sft" else name_value(key)
             last = f"{points[-1][1]:,.3g}"
             made.append((title, last, _draw_value(points, f"{title}: {last} at the end")))
     return made
+
+
+def name_value(key: str) -> str:
+    """The title of a logged value."""
+    return TITLES.get(key, key.replace("_", " ").capitalize())
 
 
 def _list_points(lines: Sequence[dict[str, Any]], stage: str, key: str) -> list[tuple[int, float]]:

@@ -15,12 +15,11 @@ import numpy as np
 import pytest
 import torch
 
-from agent_envs_lab.truth import Truth, players
+from agent_envs_lab.truth import Truth
+from agent_envs_lab.truth import player as players
 from agent_envs_lab.truth import run as measuring
 from agent_envs_lab.truth.figures import publish
-from agent_envs_lab.truth.gradients import SIZE
-from agent_envs_lab.truth.player import Player, parts
-from agent_envs_lab.truth.players import KilledError, Players
+from agent_envs_lab.truth.player import SKETCH, KilledError, Player, Players, parts
 from agent_envs_lab.truth.run import Plan, TruthError, measure, source_of
 from agent_envs_lab.truth.states import states
 from agent_envs_lab.truth.tree import NotReproducible, Tree
@@ -312,7 +311,7 @@ def test_a_process_ends_when_the_one_that_started_it_is_killed(tmp_path):
     script.write_text(
         "import os, sys, time\n"
         "from multiprocessing import get_context\n"
-        "from agent_envs_lab.truth.players import end_with_parent\n"
+        "from agent_envs_lab.truth.player import end_with_parent\n"
         "def work():\n"
         "    end_with_parent()\n"
         "    print('ready', flush=True)\n"
@@ -375,14 +374,7 @@ def test_a_folder_of_something_else_is_refused(small, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "options",
-    [
-        {"groups": 1},
-        {"reliability": 1.0},
-        {"reliability": float("nan")},
-        {"most": 1},
-        {"fresh": -1},
-    ],
+    "options", [{"reliability": 1.0}, {"reliability": float("nan")}, {"most": 1}]
 )
 def test_plans_out_of_range_are_refused(options):
     with pytest.raises(ValueError, match=f"--{next(iter(options))}"):
@@ -419,7 +411,7 @@ def test_gradients_are_added_to_a_finished_measurement(small, tmp_path, monkeypa
     monkeypatch.setattr(Player, "draw", None)
     after = measure(given, tmp_path, replace(PLAN, gradients=True), jobs=1).truth
     np.testing.assert_array_equal(after.advantage, before.advantage)
-    assert after.gradient.shape == (len(before.turns), SIZE)
+    assert after.gradient.shape == (len(before.turns), SKETCH)
     monkeypatch.setattr(Player, "gradients", None)  # they are kept
     measure(given, tmp_path, replace(PLAN, gradients=True), jobs=1)
     saved = Truth.load(tmp_path / "truth.parquet").gradient
