@@ -7,10 +7,7 @@ import io
 import json
 import multiprocessing
 import sys
-import threading
-import time
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -32,6 +29,7 @@ from transformers import (
     Qwen2VLImageProcessorPil,
 )
 
+from tests.agent_envs.chat_server import ChatServer, completion
 from trainer import recipe
 from trainer.build import make_sampler
 from trainer.engine import UNBEGUN, Decoding, Prompt, Reply
@@ -531,45 +529,13 @@ os.environ["TQDM_DISABLE"] = "1"
 
 @pytest.fixture
 def endpoint(monkeypatch):
-    """A rule-based stub of an OpenAI-compatible server; `server.script` says how it misbehaves."""
+    """A server of chat completions that labels the turns of a trajectory as a judge does."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            server = self.server
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            server.asked.append(body)
-            status = server.script.pop(0) if server.script else 200
-            if status == "slow":
-                time.sleep(1.0)
-                status = 200
-            if status == "dead":
-                self.connection.close()
-                return
-            prompt = body["messages"][0]["content"]
-            labels = [0.0 if "(refused)" in turn else 1.0 for turn in prompt.split("Turn ")[1:]]
-            text = "I think it went well." if status == "garbage" else json.dumps(labels)
-            answer = {
-                "id": "1", "object": "chat.completion", "created": 0, "model": body["model"],
-                "choices": [{"index": 0, "finish_reason": "stop",
-                             "message": {"role": "assistant", "content": text}}],
-            }  # fmt: skip
-            refusal = {"error": {"message": f"wrong key {self.headers['Authorization']}"}}
-            reply = json.dumps(answer if status in {200, "garbage"} else refusal).encode()
-            self.send_response(status if isinstance(status, int) else 200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(reply)))
-            self.end_headers()
-            self.wfile.write(reply)
-
-        def log_message(self, *_):
-            pass
+    def label(handler):
+        turns = handler.body["messages"][0]["content"].split("Turn ")[1:]
+        labels = [0.0 if "(refused)" in turn else 1.0 for turn in turns]
+        handler.say(completion(json.dumps(labels)))
 
     monkeypatch.setattr("agent_envs.web.BACKOFF", 0.01)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.script, server.asked = [], []
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with ChatServer(label) as server:
+        yield server
