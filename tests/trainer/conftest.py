@@ -65,66 +65,31 @@ TEMPLATES = {"chatml": CHATML, "llama3": LLAMA3, "stripping": STRIPPING}
 ENDS = {"chatml": "<|im_end|>", "llama3": "<|eot|>", "stripping": "<|im_end|>"}
 
 ACTIONS = ["look", "go to desk 1", "go to bed 1"]
-SHORT = [
-    "env.id=Corridor-v0",
-    "env.max_turns=4",
-    "env.data=auto",
-    "sft.steps=6",
-    "sft.episodes=3",
-    "sft.learning_rate=3e-4",
-    "run.steps=6",
-    "run.save_every=2",
-    "run.threads=1",
-    "run.episodes_every=2",
-    "sampling.tasks=4",
-    "sampling.rollouts=4",
-    "sampling.max_reply_tokens=40",
-    "sampling.max_tokens=2000",
-    "sampling.decode=admissible",  # so that a random policy succeeds now and then
-    "update.learning_rate=3e-4",
-    "update.kl=k3",
-    "update.kl_coefficient=0.02",
-    "update.kl_target=0.01",
-    "eval.tasks=3",
-    "eval.every=3",
-]
-METHODS = {
-    "critic": ["credit.model=critic", "credit.models.critic.learning_rate=1e-3"],
-    "critic of its own": [
-        "credit.model=critic",
-        "credit.models.critic.learning_rate=1e-3",
-        "credit.models.critic.trunk=own",
-        "update.minibatch=4",
-    ],
-    "ppo": [
-        "credit.name=reinforce",
-        "credit.model=critic",
-        "credit.models.critic.learning_rate=1e-3",
-        "credit.models.critic.epochs=2",
-    ],
-    "istar": ["credit.name=istar", "credit.models.prm.learning_rate=1e-3", "update.ratio=turn"],
-    "istar of tokens": [
-        "credit.name=istar",
-        "credit.models.prm.learning_rate=1e-3",
-        "credit.models.prm.level=token",
-    ],
-    "stapo": ["credit.name=stapo", "credit.options={lam=0.5}", "update.minibatch=8"],
-    "has": [
-        "credit.name=has",
-        "credit.model=turnrd",
-        "credit.models.turnrd.round=1",
-        "credit.models.turnrd.epochs=2",
-        "credit.models.turnrd.hidden=8",
-    ],
-    "dpo": ["credit.name=dpo"],
-    "dapo": ["credit.name=stapo_dynamic", "sampling.redraws=2", "update.clip_high=0.28"],
-    "prime": [
-        "credit.name=prime",
-        "credit.models.prm.learning_rate=1e-3",
-        "credit.models.prm.level=token",
-    ],
+SHORT = ["env.id=Corridor-v0", "env.max_turns=4", "env.data=auto", "sft.steps=6", "sft.episodes=3", "sft.learning_rate=3e-4", "run.steps=6", "run.save_every=2", "run.threads=1", "run.episodes_every=2", "sampling.tasks=4", "sampling.rollouts=4", "sampling.max_reply_tokens=40", "sampling.max_tokens=2000", "sampling.decode=admissible", "update.learning_rate=3e-4", "update.kl=k3", "update.kl_coefficient=0.02", "update.kl_target=0.01", "eval.tasks=3", "eval.every=3"]
+"""A short run; with `decode=admissible` a random policy succeeds now and then."""
+CRITIC = "credit.model=critic credit.models.critic.learning_rate=1e-3"
+PRM = "credit.models.prm.learning_rate=1e-3"
+_METHODS = {
+    "critic": CRITIC,
+    "critic of its own": f"{CRITIC} credit.models.critic.trunk=own update.minibatch=4",
+    "ppo": f"credit.name=reinforce {CRITIC} credit.models.critic.epochs=2",
+    "istar": f"credit.name=istar {PRM} update.ratio=turn",
+    "istar of tokens": f"credit.name=istar {PRM} credit.models.prm.level=token",
+    "stapo": "credit.name=stapo credit.options={lam=0.5} update.minibatch=8",
+    "has": "credit.name=has credit.model=turnrd credit.models.turnrd.round=1 "
+    "credit.models.turnrd.epochs=2 credit.models.turnrd.hidden=8",
+    "dpo": "credit.name=dpo",
+    "dapo": "credit.name=stapo_dynamic sampling.redraws=2 update.clip_high=0.28",
+    "prime": f"credit.name=prime {PRM} credit.models.prm.level=token",
 }
+METHODS = {name: options.split() for name, options in _METHODS.items()}
 """Options of a short run, by method."""
+TINY = {
+    "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "max_position_embeddings": 2048, "initializer_range": 0.3,
+    "tie_word_embeddings": True, "bos_token_id": None, "eos_token_id": 2,
+}  # fmt: skip
+"""A model of two layers with grouped heads, and weights large enough that logits differ."""
 
 
 def tiny_tokenizer(shape: str = "chatml") -> PreTrainedTokenizerFast:
@@ -149,61 +114,26 @@ def tiny_tokenizer(shape: str = "chatml") -> PreTrainedTokenizerFast:
 
 
 def tiny_model(vocabulary: int, seed: int = 0, **changed: Any) -> Qwen2ForCausalLM:
-    """Two layers with grouped heads and weights large enough that logits differ."""
+    """Qwen2.5 made tiny."""
     torch.manual_seed(seed)
-    sizes = {
-        "hidden_size": 32,
-        "intermediate_size": 48,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "max_position_embeddings": 2048,
-        "initializer_range": 0.3,
-        "eos_token_id": 2,
-    }
-    config = Qwen2Config(
-        vocab_size=vocabulary, tie_word_embeddings=True, bos_token_id=None, **(sizes | changed)
-    )
-    return Qwen2ForCausalLM(config).eval()
+    return Qwen2ForCausalLM(Qwen2Config(vocab_size=vocabulary, **(TINY | changed))).eval()
 
 
 def tiny_qwen(vocabulary: int, **changed: Any) -> Qwen2ForCausalLM:
     """Qwen2.5 with few layers; its heads are as wide as vLLM's kernels need them."""
-    sizes = {
-        "hidden_size": 128,
-        "intermediate_size": 96,
-        "num_attention_heads": 2,
-        "num_key_value_heads": 1,
-        "initializer_range": 0.2,
-    }
+    sizes = {"hidden_size": 128, "intermediate_size": 96, "num_attention_heads": 2}
+    sizes |= {"num_key_value_heads": 1, "initializer_range": 0.2}
     return tiny_model(vocabulary, **(sizes | changed))
 
 
 def tiny_llama(vocabulary: int) -> LlamaForCausalLM:
     """Llama-3.1 made tiny: grouped heads, scaled rotary positions, untied embeddings."""
     torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=vocabulary,
-        hidden_size=32,
-        intermediate_size=56,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=1,
-        max_position_embeddings=2048,
-        rope_parameters={
-            "rope_type": "llama3",
-            "rope_theta": 500000.0,
-            "factor": 8.0,
-            "low_freq_factor": 1.0,
-            "high_freq_factor": 4.0,
-            "original_max_position_embeddings": 512,
-        },
-        tie_word_embeddings=False,
-        initializer_range=0.3,
-        bos_token_id=None,
-        eos_token_id=6,
-    )
-    return LlamaForCausalLM(config).eval()
+    rope = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0}
+    rope |= {"high_freq_factor": 4.0, "original_max_position_embeddings": 512}
+    changed = {"intermediate_size": 56, "num_key_value_heads": 1, "eos_token_id": 6}
+    changed |= {"rope_parameters": rope, "tie_word_embeddings": False}
+    return LlamaForCausalLM(LlamaConfig(vocab_size=vocabulary, **(TINY | changed))).eval()
 
 
 def tiny_eyes(tokenizer: PreTrainedTokenizerFast) -> Qwen2_5_VLForConditionalGeneration:
@@ -212,30 +142,12 @@ def tiny_eyes(tokenizer: PreTrainedTokenizerFast) -> Qwen2_5_VLForConditionalGen
     tokenizer.add_special_tokens({"additional_special_tokens": marks})
     start, end, image, video = tokenizer.convert_tokens_to_ids(marks)
     torch.manual_seed(0)
-    text = {
-        "vocab_size": len(tokenizer),
-        "hidden_size": 32,
-        "intermediate_size": 48,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "max_position_embeddings": 2048,
-        "rope_parameters": {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [1, 1, 2]},
-        "tie_word_embeddings": True,
-        "initializer_range": 0.3,
-        "bos_token_id": None,
-        "eos_token_id": 2,
-        "pad_token_id": 0,
-    }
+    rope = {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [1, 1, 2]}
+    text = TINY | {"vocab_size": len(tokenizer), "rope_parameters": rope, "pad_token_id": 0}
     eyes = {
-        "depth": 2,
-        "hidden_size": 32,
-        "intermediate_size": 48,
-        "num_heads": 2,
-        "out_hidden_size": 32,
-        "window_size": 56,
-        "fullatt_block_indexes": [1],
-    }
+        "depth": 2, "hidden_size": 32, "intermediate_size": 48, "num_heads": 2,
+        "out_hidden_size": 32, "window_size": 56, "fullatt_block_indexes": [1],
+    }  # fmt: skip
     config = Qwen2_5_VLConfig(
         text_config=text,
         vision_config=eyes,
