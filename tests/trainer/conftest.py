@@ -65,7 +65,14 @@ TEMPLATES = {"chatml": CHATML, "llama3": LLAMA3, "stripping": STRIPPING}
 ENDS = {"chatml": "<|im_end|>", "llama3": "<|eot|>", "stripping": "<|im_end|>"}
 
 ACTIONS = ["look", "go to desk 1", "go to bed 1"]
-SHORT = ["env.id=Corridor-v0", "env.max_turns=4", "env.data=auto", "sft.steps=6", "sft.episodes=3", "sft.learning_rate=3e-4", "run.steps=6", "run.save_every=2", "run.threads=1", "run.episodes_every=2", "sampling.tasks=4", "sampling.rollouts=4", "sampling.max_reply_tokens=40", "sampling.max_tokens=2000", "sampling.decode=admissible", "update.learning_rate=3e-4", "update.kl=k3", "update.kl_coefficient=0.02", "update.kl_target=0.01", "eval.tasks=3", "eval.every=3"]
+SHORT = [
+    "env.id=Corridor-v0", "env.max_turns=4", "env.data=auto", "sft.steps=6", "sft.episodes=3",
+    "sft.learning_rate=3e-4", "run.steps=6", "run.save_every=2", "run.threads=1",
+    "run.episodes_every=2", "sampling.tasks=4", "sampling.rollouts=4",
+    "sampling.max_reply_tokens=40", "sampling.max_tokens=2000", "sampling.decode=admissible",
+    "update.learning_rate=3e-4", "update.kl=k3", "update.kl_coefficient=0.02",
+    "update.kl_target=0.01", "eval.tasks=3", "eval.every=3",
+]  # fmt: skip
 """A short run; with `decode=admissible` a random policy succeeds now and then."""
 CRITIC = "credit.model=critic credit.models.critic.learning_rate=1e-3"
 PRM = "credit.models.prm.learning_rate=1e-3"
