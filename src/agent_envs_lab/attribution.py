@@ -17,7 +17,7 @@ import credit
 from trainer.build import attempt_panel, load_policy, make_rollouts, make_sampler
 from trainer.engine.own import OwnEngine
 from trainer.errors import RecipeError
-from trainer.learn.batch import make_scored_row, prompts
+from trainer.learn.prompts import make_scored_row, prompts
 from trainer.learn.update import recompute_logprobs
 from trainer.play.failures import require_episodes
 from trainer.run import evaluate

@@ -28,13 +28,13 @@ from trainer import recipe as recipes
 from trainer.build import cores, derive, make_engine
 from trainer.learn import sft
 from trainer.learn.batch import make_rows
-from trainer.learn.update import correct_rows, fill_entropies
+from trainer.learn.correction import correct_rows, fill_entropies
 from trainer.methods import Experience
 from trainer.play.rollout import draw_tasks
 from trainer.run import provenance, report
 from trainer.run.checks import check_folder
-from trainer.run.lock import lock_folder
-from trainer.run.metrics import Metrics, Silent, Tracker, concentration, describe
+from trainer.run.lock import FolderLock
+from trainer.run.metrics import Metrics, Silent, concentration, describe, open_tracker
 from trainer.run.session import Session
 from trainer.run.stopping import note_signals
 from trainer.scale import parallel
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from trainer.learn.batch import Row
     from trainer.play.records import Episode
     from trainer.recipe import Recipe
-    from trainer.run.lock import FolderLock
 
 
 class Loop(Session):
@@ -199,7 +198,7 @@ def train(
         held.enter_context(parallel.join_processes(recipe.policy.device))
         stop = held.enter_context(note_signals())
         parallel.check_alike("recipe", repr(recipe))
-        lock = parallel.run_on_first_only(lambda: held.enter_context(lock_folder(folder)))
+        lock = parallel.run_on_first_only(lambda: held.enter_context(FolderLock(folder)))
         parallel.run_on_first(lambda: check_folder(recipe, folder, resume=resume))
         torch.set_num_threads(recipe.run.threads or cores())
         loop = Loop(recipe, folder, stop)  # refuses a bad recipe before anything is written
@@ -209,7 +208,7 @@ def train(
             loop.run(Silent())
             return
         totals = {"start": 1, "sft": recipe.sft.steps, "rl": recipe.run.steps}
-        trackers = [Tracker(name, folder, asdict(recipe)) for name in track]
+        trackers = [open_tracker(name, folder, asdict(recipe)) for name in track]
         with Metrics(folder, totals, console=console, trackers=trackers) as log:
             provenance.write(folder, loop.tasks, loop.panel)
             loop.run(log)

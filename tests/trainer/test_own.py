@@ -206,10 +206,6 @@ def parts(folder, monkeypatch):
         ("env.id=parts:NoEntry-v0", "the entry point 'parts:Nothing', which does not exist"),
         ("env.wrappers={'parts:Plain'={}}", "env.wrappers parts:Plain makes a Plain; it must be"),
         ("env.wrappers={'parts:Broken'={}}", "env.wrappers parts:Broken: wboom"),
-        (
-            "env.wrappers={'credit.rewards:TurnVerifier'={weights={'failing:x'=1}}}",
-            "env.wrappers credit.rewards:TurnVerifier: verifier failing:x: ZeroDivisionError",
-        ),
     ],
 )
 def test_a_part_that_fails_or_is_of_the_wrong_kind_names_its_option(parts, option, message):
