@@ -38,6 +38,7 @@ from trainer.learn.learner import Learner, Optimizer
 from trainer.model.policy import Policy
 from trainer.play.records import Episode, Step
 from trainer.run import metrics
+from trainer.train import train
 
 TEXT = (
     "You are in the middle of a room. Looking quickly around you, you see a desk 1, a bed 1.\n"
@@ -400,6 +401,14 @@ def corridor():
     spec.loader.exec_module(module)
     module.register()
     return module
+
+
+@pytest.fixture(scope="session")
+def whole(corridor, tiny_folder, tmp_path_factory):
+    """A run that nothing interrupted, with its report."""
+    folder = tmp_path_factory.mktemp("whole")
+    train(short(tiny_folder), folder, console=quiet())
+    return folder
 
 
 @pytest.fixture

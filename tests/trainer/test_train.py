@@ -42,14 +42,6 @@ def assert_same_run(one, other, step):
         )
 
 
-@pytest.fixture(scope="module")
-def whole(corridor, tiny_folder, tmp_path_factory):
-    """A run that nothing interrupted."""
-    folder = tmp_path_factory.mktemp("whole")
-    train(short(tiny_folder), folder, console=quiet())
-    return folder
-
-
 def test_what_a_run_leaves(whole):
     lines = figures(whole)
     assert [line["step"] for line in lines] == list(range(1, 13))
