@@ -61,9 +61,6 @@ class PolicyPartner:
     def __init__(self, engine: OwnEngine, decoding: Decoding) -> None:
         self.engine, self.decoding = engine, decoding
 
-    def check(self, scene: Scene) -> None:
-        """Accept every scene."""
-
     def begin(self, _scene: Scene, side: int, rng: np.random.Generator) -> Speaking:
         """The policy as `side` in one episode."""
         return Speaking(self, side, int(rng.integers(2**62)))
