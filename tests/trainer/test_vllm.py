@@ -113,7 +113,7 @@ def test_a_failure_of_vllm_reaches_everyone_and_nothing_hangs(monkeypatch, tmp_p
     def breaks():
         raise RuntimeError("no blocks left")
 
-    monkeypatch.setattr(engine._backend._engine, "step", breaks)
+    monkeypatch.setattr(engine.backend._engine, "step", breaks)
     for _ in range(2):
         with pytest.raises(EngineError, match="no blocks left"):
             talk(engine, policy)

@@ -91,7 +91,7 @@ class PooledRollouts(Rollouts):
         engine = cast("VLLMEngine", sampler.engine)
         cores = max(1, self.env.processes)
         players = self.pool.prepare(engine.options, sampler.policy.tokenizer, cores)
-        order = Order(plain, sampler.decoding, engine.version, engine.sent, seed)
+        order = Order(plain, sampler.decoding, engine.version, engine.backend.sent, seed)
         parts = divide_tasks(tasks, self.pool.actors)
         return self.pool.play(players, order, [Part(first + at, some) for at, some in parts])
 
