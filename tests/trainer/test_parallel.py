@@ -166,12 +166,7 @@ def test_servers_of_vllm_sample_for_both(start, tiny_folder, tmp_path):
 def test_two_processes_take_the_steps_of_one(whole, start, tmp_path):
     finish(start(tmp_path, *ADMISSIBLE))
     assert_equal(whole, tmp_path)
-    end = tmp_path / "checkpoints" / "step_5"
-    assert sorted(path.name for path in (end / "training.parts").glob("*.distcp")) == [
-        "__0_0.distcp",
-        "__1_0.distcp",
-    ]
-    loaded = Policy.load(str(end))  # as transformers and `agent-envs eval` do
+    loaded = Policy.load(str(tmp_path / "checkpoints" / "step_5"))  # as transformers does
     assert not loaded.is_sharded
 
 

@@ -101,7 +101,7 @@ class Conversations:
         del self._cache.lengths[self._front :]
 
     def _move_to_front(self, places: list[int]) -> list[int]:
-        """Exchange rows so that those at `places` are the first, in this order; their new places."""
+        """Exchange rows so that those at `places` are the first, in order; their new places."""
         for target, place in enumerate(places):
             if target != place:
                 self._cache.swap(target, place)
