@@ -272,25 +272,19 @@ def test_an_error_of_one_process_ends_all(start, tmp_path, before, said):
         assert said in process.said.read_text()
 
 
-def test_processes_without_torchrun_are_refused(monkeypatch):
-    monkeypatch.setenv("WORLD_SIZE", "two")
-    with (
-        pytest.raises(ValueError, match=r"number of processes, got 'two'"),
-        parallel.join_processes("cpu"),
-    ):
-        pass
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(ValueError, match=r"RANK.*torchrun"), parallel.join_processes("cpu"):
-        pass
-
-
-def test_more_processes_than_gpus_are_refused(monkeypatch):
-    for name in parallel._NEEDED:
-        monkeypatch.setenv(name, "2")
+@pytest.mark.parametrize(
+    ("rank", "device", "message"),
+    [
+        ({}, "cpu", "environment variable RANK expected, but not set"),
+        ({"LOCAL_RANK": "2", "LOCAL_WORLD_SIZE": "3"}, "cuda", "--nproc-per-node 2"),
+        ({}, "cuda:1", "'cuda:1' is one GPU"),
+    ],
+)
+def test_processes_that_do_not_fit_are_refused(monkeypatch, rank, device, message):
+    for name, value in {"WORLD_SIZE": "3", **rank}.items():
+        monkeypatch.setenv(name, value)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
-    with pytest.raises(ValueError, match=r"--nproc-per-node 2"), parallel.join_processes("cuda"):
-        pass
-    with pytest.raises(ValueError, match=r"'cuda:1' is one GPU"), parallel.join_processes("cuda:1"):
+    with pytest.raises(ValueError, match=message), parallel.join_processes(device):
         pass
 
 
@@ -301,13 +295,13 @@ def test_other_commands_are_refused_under_torchrun(monkeypatch, capsys):
         main()
 
 
-def test_images_and_experts_are_refused(vision_folder):
+@pytest.mark.parametrize("kind", ["a vision-language model", "a mixture of experts"])
+def test_images_and_experts_are_refused(vision_folder, kind):
     policy = Policy.load(str(vision_folder))
-    with pytest.raises(ValueError, match=r"a vision-language model.*without torchrun"):
-        policy.shard()
-    policy.vision = None
-    policy.model.config.get_text_config().num_experts = 4
-    with pytest.raises(ValueError, match=r"a mixture of experts.*without torchrun"):
+    if "experts" in kind:
+        policy.vision = None
+        policy.model.config.get_text_config().num_experts = 4
+    with pytest.raises(ValueError, match=rf"{kind}.*without torchrun"):
         policy.shard()
 
 

@@ -20,6 +20,7 @@ import weakref
 from contextlib import suppress
 from functools import cached_property, partial
 from multiprocessing.connection import Connection, Pipe
+from operator import attrgetter
 from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -130,12 +131,12 @@ class Remote(gym.Env[str, str]):
         self._task = ""
         self._turns: list[tuple[str, dict[str, Any]]] = []  # of the running episode
         self._state = ""  # the anchor after them
-        self._make()
+        self._retry(self._make)
 
     @cached_property
     def panel(self) -> Panel:
         """The tasks of the split."""
-        found: Panel = self.call(_read_panel, what="panel")
+        found: Panel = self.call(_apply, attrgetter("unwrapped.panel"), (), what="panel")
         return found
 
     def reset(
@@ -176,15 +177,21 @@ class Remote(gym.Env[str, str]):
             WorkerError: The process ended, or the call took too long.
         """
         steps = steps or self._workers.env.max_turns + 1
+
+        def call() -> Any:
+            if self._process.ended:
+                self._again()
+            return self._process.call(
+                function, self._number, *given, what=what, task=task or self._task, steps=steps
+            )
+
+        return self._retry(call)
+
+    def _retry(self, call: Callable[[], _Result]) -> _Result:
+        """Make a call until its process has not ended before, in a call of another environment."""
         for _ in range(_AGAIN):
-            try:
-                if self._process.ended:
-                    self._again()
-                return self._process.call(
-                    function, self._number, *given, what=what, task=task or self._task, steps=steps
-                )
-            except _LostError:
-                continue
+            with suppress(_LostError):
+                return call()
         raise WorkerError(
             f"{self._workers.env.id}, task {self._task!r}: its worker process ended {_AGAIN} times "
             "in calls of other environments; set env.processes higher, or mend the environment"
@@ -193,14 +200,10 @@ class Remote(gym.Env[str, str]):
     def _make(self) -> None:
         """Make the environment in the process of its place."""
         workers = self._workers
-        for _ in range(_AGAIN):
-            self._process = workers.process(self._place)
-            with suppress(_LostError):
-                self._number, self.kind, self.reply_form = self._process.call(
-                    _make_environment, workers.env, workers.prompt, workers.split, what="make"
-                )
-                return
-        raise WorkerError(f"{workers.env.id}: no worker process lasts long enough to make it")
+        self._process = workers.process(self._place)
+        self._number, self.kind, self.reply_form = self._process.call(
+            _make_environment, workers.env, workers.prompt, workers.split, what="make"
+        )
 
     def _again(self) -> None:
         """Make the environment again and play the turns of its episode, to the same state."""
@@ -373,12 +376,12 @@ def _answer(held: Held, call: bytes) -> bytes:
         function, given = pickle.loads(call)  # noqa: S301 - from our owner
         return pickle.dumps((True, function(held, *given)))
     except Exception as error:  # noqa: BLE001 - raised by the owner
-        try:
-            error.add_note(f"In the worker process:\n{traceback.format_exc()}")
-            answer = pickle.dumps((False, error))
-            pickle.loads(answer)  # noqa: S301 - our own
-        except Exception:  # noqa: BLE001 - an error that cannot be made again from its pickle
-            answer = pickle.dumps((False, RuntimeError(describe_error(error))))
+        error.add_note(f"In the worker process:\n{traceback.format_exc()}")
+        answer = pickle.dumps((False, RuntimeError(describe_error(error))))
+        with suppress(Exception):  # an error that cannot be made again from its pickle
+            same = pickle.dumps((False, error))
+            pickle.loads(same)  # noqa: S301 - our own
+            answer = same
         return answer
 
 
@@ -411,9 +414,3 @@ def _close_environment(held: Held, number: int) -> None:
     env, held[number] = held[number], None
     if env is not None:
         env.close()
-
-
-def _read_panel(held: Held, number: int) -> Any:
-    """The panel of an environment."""
-    env: Any = held[number]
-    return env.unwrapped.panel
