@@ -133,22 +133,28 @@ def test_groups_are_not_divided():
     assert [part.tasks for part in divide_tasks(tasks, 1)] == [tasks]
 
 
+ACTORS = "sampling.actors=2"
+
+
 @pytest.mark.parametrize(
     ("processes", "words", "options", "message"),
     [
-        (2, "alfworld mgr", [], "=2 works with one process, but torchrun started 2"),
-        (1, "alfworld mgr", [], r"=2 needs servers .* engine\.urls, or"),
-        (1, "sotopia grpo", ["partner.model=mine"], "does not go with partner.model"),
+        (2, "alfworld mgr", [ACTORS], "=2 works with one process, but torchrun started 2"),
+        (1, "alfworld mgr", [ACTORS], r"=2 needs servers .* engine\.urls, or"),
+        (1, "sotopia grpo", [ACTORS, "partner.model=mine"], "actors=2 does not go with partner.mo"),
+        (1, "sotopia grpo", ["env.processes=2", "partner.model=mine"],
+         "env.processes=2 does not go with partner.model='mine'"),
+        (1, "alfworld mgr", ["env.step_seconds=2.0"], "^env: env.step_seconds=2 needs worker proc"),
         pytest.param(
-            1, "alfworld mgr", ["engine.name=vllm", 'engine.urls=["http://a:1"]'],
+            1, "alfworld mgr", [ACTORS, "engine.name=vllm", 'engine.urls=["http://a:1"]'],
             r"pip install 'agent-envs\[ray\]'", marks=pytest.mark.skipif(THERE, reason="it is"),
         ),
     ],
 )  # fmt: skip
-def test_what_actors_need(monkeypatch, processes, words, options, message):
+def test_what_actors_and_worker_processes_need(monkeypatch, processes, words, options, message):
     monkeypatch.setattr(parallel, "size", lambda: processes)
     with pytest.raises((RecipeError, ImportError), match=message):
-        make_rollouts(recipe.load(words, [*options, "sampling.actors=2"]), "train")
+        make_rollouts(recipe.load(words, options), "train")
 
 
 class TestRay:
