@@ -137,7 +137,7 @@ gym.register("NoEntry-v0", entry_point="parts:Nothing")
 
 @pytest.fixture
 def parts(folder, monkeypatch):
-    """A folder beside the page's with parts that do not fit; what is imported from it is dropped."""
+    """The folder with parts that do not fit; nothing is imported from it yet."""
     for name, text in (("parts", PARTS), ("failing", "1 / 0\n"), ("estimators", ESTIMATORS)):
         (folder / f"{name}.py").write_text(text)
     monkeypatch.syspath_prepend(folder)

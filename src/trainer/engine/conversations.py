@@ -272,7 +272,7 @@ class _Row:
 
     def start(self, prompt: Prompt, seed: int | Sequence[int], trie: Trie | None) -> None:
         """Begin a reply to a prompt."""
-        self.ids += [*prompt.ids, *prompt.begun.ids]
+        self.ids += prompt.ids
         self.images += tuple(prompt.images)
         self.reply = Reply(allowed=None if trie is None else [])
         self.rng = np.random.default_rng(seed)
@@ -297,11 +297,11 @@ class _Row:
 
     def write(self, token: int, logprob: float, entropy: float) -> None:
         """Append a drawn token."""
-        self.ids.append(token)
         self._append(token, logprob, entropy, self.allowed)
         self._append_forced()
 
     def _append(self, token: int, logprob: float, entropy: float, allowed: list[int]) -> None:
+        self.ids.append(token)
         self.reply.ids.append(token)
         self.reply.logprobs.append(logprob)
         self.reply.entropies.append(entropy)
@@ -313,7 +313,6 @@ class _Row:
     def _append_forced(self) -> None:
         """Append tokens while only one is allowed; they are encoded together."""
         while self.node and len(allowed := self.allowed) == 1:
-            self.ids.append(allowed[0])
             self._append(allowed[0], 0.0, 0.0, allowed)
         self.done = self.node is not None and not self.node
 
