@@ -47,8 +47,6 @@ _BOOT = (
 
 GRACE = 5.0
 """Seconds in which a worker whose pipe is closed ends its call and closes its environments."""
-_AGAIN = 20
-"""How often an environment is made again, for one call, after its process ended in others."""
 
 
 class WorkerError(ServerError):
@@ -188,14 +186,13 @@ class Remote(gym.Env[str, str]):
         return self._retry(call)
 
     def _retry(self, call: Callable[[], _Result]) -> _Result:
-        """Make a call until its process has not ended before, in a call of another environment."""
-        for _ in range(_AGAIN):
+        """Make a call again while its process has ended before, in a call of another environment.
+
+        Each time that other one has failed, so this ends.
+        """
+        while True:
             with suppress(_LostError):
                 return call()
-        raise WorkerError(
-            f"{self._workers.env.id}, task {self._task!r}: its worker process ended {_AGAIN} times "
-            "in calls of other environments; set env.processes higher, or mend the environment"
-        )
 
     def _make(self) -> None:
         """Make the environment in the process of its place."""
@@ -287,8 +284,7 @@ class _Process:
 
     def kill(self) -> None:
         """End the process and what it started at once."""
-        if self._process.poll() is None:
-            _kill(self._process)
+        _kill(self._process)
         self._finalizer()
 
     def _exchange(self, sent: bytes, name: str, limit: float) -> bytes:
@@ -305,23 +301,16 @@ class _Process:
                 f"env.step_seconds (now {self.env.step_seconds:g}) if it may take longer"
             )
         except (EOFError, OSError):
+            code = _end(self._pipe, self._process)
+            how = f"died of {signal.Signals(-code).name}" if code < 0 else f"exited with {code}"
             wrong = (
-                f"did not end: its worker process {self._ending()} after "
+                f"did not end: its worker process {how} after "
                 f"{time.monotonic() - began:.1f} s; if memory ran out, lower env.processes or "
                 "sampling.rows"
             )
         self.kill()
         self._broken = True
         raise WorkerError(f"{name} {wrong}")
-
-    def _ending(self) -> str:
-        """How the process, which has closed the pipe, ended."""
-        try:
-            code = self._process.wait(GRACE)
-        except subprocess.TimeoutExpired:
-            return "closed its pipe"
-        _kill(self._process)  # what it started
-        return f"died of {signal.Signals(-code).name}" if code < 0 else f"exited with {code}"
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
@@ -330,14 +319,13 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _end(pipe: Connection, process: subprocess.Popen[bytes]) -> None:
-    """Let a process close its environments and exit; kill it if it does not."""
+def _end(pipe: Connection, process: subprocess.Popen[bytes]) -> int:
+    """Let a process close its environments and exit, or kill it: -> its exit code."""
     pipe.close()
-    try:
+    with suppress(subprocess.TimeoutExpired):
         process.wait(GRACE)
-    except subprocess.TimeoutExpired:
-        _kill(process)
-        process.wait()
+    _kill(process)  # and what it started
+    return process.wait()
 
 
 def serve(handle: int) -> None:
