@@ -278,31 +278,28 @@ def test_an_error_of_one_process_ends_all(start, tmp_path, before, said):
         ({}, "cpu", "environment variable RANK expected, but not set"),
         ({"LOCAL_RANK": "2", "LOCAL_WORLD_SIZE": "3"}, "cuda", "--nproc-per-node 2"),
         ({}, "cuda:1", "'cuda:1' is one GPU"),
+        ({}, "a vision-language model", r"a vision-language model.*without torchrun"),
+        ({}, "a mixture of experts", r"a mixture of experts.*without torchrun"),
+        ({}, "recipes", "only `train` runs under torchrun"),
     ],
 )
-def test_processes_that_do_not_fit_are_refused(monkeypatch, rank, device, message):
+def test_what_several_processes_do_not_do(vision_folder, monkeypatch, rank, device, message):
+    monkeypatch.setattr("sys.argv", ["agent-envs", device])
+    policy = Policy.load(str(vision_folder))
+    if "experts" in device:
+        policy.vision = None
+        policy.model.config.get_text_config().num_experts = 4
     for name, value in {"WORLD_SIZE": "3", **rank}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
-    with pytest.raises(ValueError, match=message), parallel.join_processes(device):
-        pass
-
-
-def test_other_commands_are_refused_under_torchrun(monkeypatch, capsys):
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setattr("sys.argv", ["agent-envs", "recipes"])
-    with pytest.raises(SystemExit, match="only `train` runs under torchrun"):
-        main()
-
-
-@pytest.mark.parametrize("kind", ["a vision-language model", "a mixture of experts"])
-def test_images_and_experts_are_refused(vision_folder, kind):
-    policy = Policy.load(str(vision_folder))
-    if "experts" in kind:
-        policy.vision = None
-        policy.model.config.get_text_config().num_experts = 4
-    with pytest.raises(ValueError, match=rf"{kind}.*without torchrun"):
-        policy.shard()
+    if device == "recipes":
+        start = main
+    elif " " in device:
+        start = policy.shard
+    else:
+        start = parallel.join_processes(device).__enter__
+    with pytest.raises((ValueError, SystemExit), match=message):
+        start()
 
 
 @pytest.mark.parametrize("count", [2, 3])
