@@ -241,7 +241,7 @@ class _Process:
             start_new_session=True,  # it is killed with what it started, and Ctrl-C is ours
         )
         far.close()
-        self._lock, self._broken = Lock(), False
+        self._lock = Lock()
         self._finalizer = weakref.finalize(self, _end, self._pipe, self._process)
 
     def call(
@@ -268,34 +268,33 @@ class _Process:
             _LostError: It had ended before.
             Exception: What the function raised; a RuntimeError if that cannot be pickled.
         """
-        sent = pickle.dumps((function, given))
         name = f"{self.env.id}, task {task!r}: {what}" if task else f"{self.env.id}: {what}"
         with self._lock:
-            answer = self._exchange(sent, name, seconds + steps * self.env.step_seconds)
-        good, found = pickle.loads(answer)  # noqa: S301 - from our own process
+            limit = seconds + steps * self.env.step_seconds
+            good, found = self._exchange((function, given), name, limit)
         if good:
             return found
         raise found
 
     @property
     def ended(self) -> bool:
-        """Whether the process has ended, or its last call has failed."""
-        return self._broken or self._process.poll() is not None
+        """Whether the process has ended, e.g. because its last call has failed."""
+        return self._process.poll() is not None
 
     def kill(self) -> None:
         """End the process and what it started at once."""
         _kill(self._process)
         self._finalizer()
 
-    def _exchange(self, sent: bytes, name: str, limit: float) -> bytes:
+    def _exchange(self, sent: tuple[Any, ...], name: str, limit: float) -> Any:
         """The answer to a message."""
         if self.ended:
             raise _LostError
         began = time.monotonic()
         try:
-            self._pipe.send_bytes(sent)
+            self._pipe.send(sent)
             if self._pipe.poll(limit or None):
-                return self._pipe.recv_bytes()
+                return self._pipe.recv()
             wrong = (
                 f"did not end within {limit:g} s, and its worker process was killed; raise "
                 f"env.step_seconds (now {self.env.step_seconds:g}) if it may take longer"
@@ -309,7 +308,6 @@ class _Process:
                 "sampling.rows"
             )
         self.kill()
-        self._broken = True
         raise WorkerError(f"{name} {wrong}")
 
 
