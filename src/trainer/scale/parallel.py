@@ -202,13 +202,9 @@ def check_shared(folder: Path) -> None:
     """
     mark = folder / ".shared"
     run_on_first(mark.touch)
-    seen = gather(mark.is_file)
+    seen = str(mark.is_file())
+    check_alike(f"{folder}, which must be a folder that all machines share (--out)", seen)
     run_on_first(mark.unlink)
-    if not all(seen):
-        raise ValueError(
-            f"process {seen.index(False)} of {size()} does not see the run folder {folder} of "
-            "process 0; give --out a folder that all machines share"
-        )
 
 
 def sum_totals(values: Mapping[str, float]) -> dict[str, float]:
