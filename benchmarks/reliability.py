@@ -139,7 +139,7 @@ class Episodes:
     def __init__(self, env, count):
         from trainer.learn.sft import FORM
         from trainer.play.environments import PromptOptions, make_env, reply_form
-        from trainer.play.rollout import Task
+        from trainer.play.records import Task
 
         made = make_env(env, PromptOptions(), split=env.split)
         ids = made.unwrapped.panel.task_ids

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trainer.model.chat import Chat
-    from trainer.play.rollout import Task
+    from trainer.play.records import Task
     from trainer.recipe import Recipe
 
 GROUP = 8

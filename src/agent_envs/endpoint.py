@@ -285,26 +285,27 @@ class Endpoint:
             try:
                 text = await self._ask_once(here, line, question, instructed=wrong > 0)
                 return text, self._read_answer(text, question)
-            except _Failure as failure:
-                if failure.kind == "down":
-                    down, began = down + 1, min(began, monotonic())
-                else:
-                    wrong, down, began = wrong + 1, 0, math.inf
-                why, waited = self._redact(failure.why), monotonic() - began
-                outage = down > self.retries and waited < self.outage
-                if failure.kind == "refused" or (max(down, wrong) > self.retries and not outage):
-                    lasted = f" and {monotonic() - started:.0f} s" if down else ""
-                    raise EndpointError(
-                        f"{self} gave no answer on {question.about} in {count_tries(tried)}{lasted}"
-                        f": {why}; {failure.remedy}"
-                    ) from None
-                if outage and not line.down and not told:
-                    line.down, told = began, True
-                    _log.warning("%s: %s; waiting up to %g s", self, why, self.outage)
-                asked = min(failure.wait, max(_LONG, self.outage - waited))
-                if asked > _LONG:
-                    _log.warning("%s requests a wait of %.0f s: %s", self, asked, why)
-                await asyncio.sleep(choose_delay(down or wrong, asked))
+            except _Failure as error:
+                failure = error
+            if failure.kind == "down":
+                down, began = down + 1, min(began, monotonic())
+            else:
+                wrong, down, began = wrong + 1, 0, math.inf
+            why, waited = self._redact(failure.why), monotonic() - began
+            outage = down > self.retries and waited < self.outage
+            if failure.kind == "refused" or (max(down, wrong) > self.retries and not outage):
+                lasted = f" and {monotonic() - started:.0f} s" if down else ""
+                raise EndpointError(
+                    f"{self} gave no answer on {question.about} in {count_tries(tried)}{lasted}"
+                    f": {why}; {failure.remedy}"
+                )
+            if outage and not line.down and not told:
+                line.down, told = began, True
+                _log.warning("%s: %s; waiting up to %g s", self, why, self.outage)
+            asked = min(failure.wait, max(_LONG, self.outage - waited))
+            if asked > _LONG:
+                _log.warning("%s requests a wait of %.0f s: %s", self, asked, why)
+            await asyncio.sleep(choose_delay(down or wrong, asked))
 
     async def _ask_once(
         self, here: Process, line: _Line, question: Question[Any], *, instructed: bool

@@ -17,7 +17,7 @@ import credit
 from trainer.build import load_policy, make_rollouts, make_sampler, play_panel
 from trainer.engine.own import OwnEngine
 from trainer.errors import RecipeError
-from trainer.learn.batch import make_scored_row, prompts
+from trainer.learn.prompts import make_scored_row, prompts
 from trainer.learn.update import recompute_logprobs
 from trainer.run import evaluate
 

@@ -90,7 +90,7 @@ def import_object(what: str, name: str) -> Any:
     """The function or class of "package.module:Name"; `what` it is used as begins messages.
 
     Raises:
-        ValueError: There is no such module, it fails when it is imported, or it has no such name.
+        ValueError: There is no such module, or it has no such name.
     """
     module, _, attribute = name.partition(":")
     try:
@@ -98,8 +98,8 @@ def import_object(what: str, name: str) -> Any:
     except ModuleNotFoundError as error:
         remedy = "install it, or put its folder on PYTHONPATH"
         raise ValueError(f"{what} {name}: {error}; {remedy}") from error
-    except Exception as error:
-        raise ValueError(f"{what} {name}: {type(error).__name__}: {error}") from error
+    except AttributeError as error:
+        raise ValueError(f"{what} {name}: {error}") from error
 
 
 def find_misfit(function: Callable[..., Any], arguments: int) -> str:

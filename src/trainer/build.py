@@ -32,7 +32,8 @@ from trainer.methods.turnrd import WithTurnRD
 from trainer.model.policy import FULL, Policy
 from trainer.play import failures
 from trainer.play.partner import PolicyPartner
-from trainer.play.rollout import Rollouts, Task
+from trainer.play.records import Task
+from trainer.play.rollout import Rollouts
 from trainer.run import evaluate
 from trainer.run.checkpoint import CheckpointError, Checkpoints
 from trainer.scale import parallel

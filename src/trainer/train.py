@@ -40,19 +40,19 @@ from trainer.build import (
 from trainer.errors import OutOfMemory, is_of_memory
 from trainer.learn import sft
 from trainer.learn.batch import make_rows
+from trainer.learn.correction import correct_rows, fill_entropies
 from trainer.learn.learner import Learner
-from trainer.learn.update import correct_rows, fill_entropies
 from trainer.methods import Experience
+from trainer.play import episode_files as recorded
 from trainer.play import failures
-from trainer.play import records as recorded
 from trainer.play.rollout import draw_tasks
 from trainer.play.source import Source
 from trainer.run import evaluate, provenance, report
 from trainer.run import run_folder as records
 from trainer.run.checkpoint import Checkpoints
 from trainer.run.checks import check_columns, check_folder, check_source
-from trainer.run.lock import lock_folder
-from trainer.run.metrics import Metrics, Silent, StallWatch, Tracker, concentration, describe
+from trainer.run.lock import FolderLock
+from trainer.run.metrics import Metrics, Silent, StallWatch, concentration, describe, open_tracker
 from trainer.run.stopping import Stop, Stopped, note_signals
 from trainer.scale import parallel, sharding
 
@@ -69,7 +69,6 @@ if TYPE_CHECKING:
     from trainer.play.failures import Failure
     from trainer.play.records import Episode
     from trainer.recipe import Recipe
-    from trainer.run.lock import FolderLock
 
 STATE = "training.pt"
 """File of a checkpoint with the step and the optimiser."""
@@ -100,7 +99,7 @@ def train(
         held.enter_context(parallel.join_processes(recipe.policy.device))
         stop = held.enter_context(note_signals())
         parallel.check_alike("recipe", repr(recipe))
-        lock = parallel.run_on_first_only(lambda: held.enter_context(lock_folder(folder)))
+        lock = parallel.run_on_first_only(lambda: held.enter_context(FolderLock(folder)))
         parallel.run_on_first(lambda: check_folder(recipe, folder, resume=resume))
         torch.set_num_threads(recipe.run.threads or cores())
         run = _Run(recipe, folder, stop)  # refuses a bad recipe before anything is written
@@ -110,7 +109,7 @@ def train(
             run.go(Silent())
             return
         totals = {"start": 1, "sft": recipe.sft.steps, "rl": recipe.run.steps}
-        trackers = [Tracker(name, folder, asdict(recipe)) for name in track]
+        trackers = [open_tracker(name, folder, asdict(recipe)) for name in track]
         with Metrics(folder, totals, console=console, trackers=trackers) as log:
             provenance.write(folder, run.tasks, run.panel)
             run.go(log)

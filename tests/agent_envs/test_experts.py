@@ -209,12 +209,7 @@ def test_an_environment_of_ones_own_names_the_module_of_its_experts():
 @pytest.mark.parametrize(
     ("env", "name", "error", "message"),
     [
-        (
-            "Sokoban-v0",
-            "explorr",
-            ValueError,
-            "'explorr', did you mean 'explorer'?; known are",
-        ),
+        ("Sokoban-v0", "explorr", ValueError, "'explorr', did you mean 'explorer'?; known are"),
         ("Hallway-v0", "explorer", ValueError, "Hallway has no experts: set its class attribute"),
         ("SearchQA-v0", "explorer", ValueError, "no explorer; use 'oracle', which reads the solut"),
         ("Sokoban-v0", "oracle", ValueError, "no oracle; use 'explorer', which knows only what it"),

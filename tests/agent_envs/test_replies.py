@@ -152,18 +152,10 @@ def test_the_environments_own_verdict_stands_for_a_well_formed_reply():
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        (
-            {"on_malformed": "ignore"},
-            ValueError,
-            "unknown on_malformed 'ignore'; known are skip, attempt",
-        ),
+        ({"on_malformed": "ignore"}, ValueError, "on_malformed 'ignore'; known are skip, attempt"),
         ({"tags": ()}, ValueError, r"needs the action's tag at least, got tags=\(\)"),
         ({"env": gym.make("CartPole-v1")}, TypeError, "ParseReply needs an agent_envs.AgentEnv"),
-        (
-            {"env": alter(reply_form="<a>{action}</a>")},
-            ValueError,
-            "reads whole replies itself",
-        ),
+        ({"env": alter(reply_form="<a>{action}</a>")}, ValueError, "reads whole replies itself"),
     ],
 )
 def test_bad_arguments_are_refused(arguments, error, message):

@@ -118,14 +118,8 @@ def test_tasks_wrappers_and_arguments_reach_every_copy():
     ("arguments", "message"),
     [
         ({"n": 0}, "n, the number of copies, must be at least 1, got 0"),
-        (
-            {"vectorization_mode": "thread"},
-            "unknown vectorization_mode 'thread'; known are sync, a",
-        ),
-        (
-            {"autoreset": "never"},
-            "unknown autoreset 'never'.*; known are next_step, same_step, dis",
-        ),
+        ({"vectorization_mode": "thread"}, "mode 'thread'; known are sync, async"),
+        ({"autoreset": "never"}, "autoreset 'never'.*; known are next_step, same_step, disabled"),
     ],
 )
 def test_bad_arguments_are_refused(arguments, message):

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
 
 import pytest
-from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import WebDriverWait
 
 from agent_envs_lab import benchmark
 from tools.site import environments, measured, methods, picture
@@ -172,40 +169,3 @@ def test_every_line_of_raises_names_the_errors_of_one_case():
     second = re.compile(r"^ +[A-Z]\w+(?:, [A-Z]\w+)*: .*\. [A-Z]\w+(?:Error|Asset): ", re.MULTILINE)
     for path in sorted((ROOT / "src").rglob("*.py")):
         assert second.findall(path.read_text(encoding="utf-8")) == [], path
-
-
-CELLS = "".join(f"<td>column&nbsp;number&nbsp;{number}</td>" for number in range(12))
-SITE_PAGE = """<!doctype html><meta name="viewport" content="width=device-width">
-<style>.table-wrapper {{ overflow-x: auto }} {style}</style><article><h2>Prices</h2>
-<div class="table-wrapper" id="wide"><table><tr>{cells}</tr></table></div>
-<div class="table-wrapper" id="short"><table><tr><td>1</td></tr></table></div>
-</article><script>{script}</script>"""
-
-
-@pytest.mark.slow
-@pytest.mark.browser
-@pytest.mark.skipif(not shutil.which("chromedriver"), reason="no Chromium")
-def test_a_wide_table_scrolls_by_key_and_says_so(tmp_path, browser):
-    """At 390 pixels; a table that fits has no hint and no stop of the tab key."""
-    style, script = (
-        (ROOT / "docs" / "_static" / name).read_text() for name in ("site.css", "scrolling.js")
-    )
-    page = tmp_path / "page.html"
-    page.write_text(SITE_PAGE.format(style=style, cells=CELLS, script=script), encoding="utf-8")
-    metrics = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    browser.get(page.as_uri())
-    wide, short = (browser.find_element("id", name) for name in ("wide", "short"))
-    until = WebDriverWait(browser, 10).until
-    assert until(lambda _: wide.get_attribute("aria-label")) == "Prices: table, scrolls sideways"
-    hint = "return getComputedStyle(arguments[0], '::before').content"
-    assert browser.execute_script(hint, wide) == '"scroll sideways →"'
-    assert browser.execute_script(hint, short) == "none"
-    assert browser.execute_script("return document.documentElement.scrollWidth") == 390
-    browser.switch_to.active_element.send_keys(Keys.TAB)
-    assert browser.switch_to.active_element == wide
-    wide.send_keys(Keys.RIGHT)
-    assert until(lambda _: wide.get_property("scrollLeft"))
-    assert short.get_property("tabIndex") == -1
-    first = browser.find_element("css selector", "#wide td")
-    assert first.rect["x"] == pytest.approx(wide.rect["x"], abs=2)  # it stays where it is

@@ -353,13 +353,6 @@ class Letters:
         return "".join(map(chr, reply_ids[:-1]))
 
 
-class Words(Letters):
-    """Letters that also cut demonstrations into pieces."""
-
-    def conversation(self, turns):
-        return [(list(map(ord, seen)), list(map(ord, reply))) for seen, reply in turns]
-
-
 @dataclass
 class Script:
     """A sampler that replies by what it reads last; it notes who was asked."""

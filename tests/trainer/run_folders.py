@@ -7,7 +7,7 @@ import json
 import numpy as np
 
 from trainer import recipe
-from trainer.play import records as episodes
+from trainer.play import episode_files as episodes
 from trainer.play.records import Episode, Step
 from trainer.run.evaluate import Evaluation
 

@@ -29,7 +29,10 @@ def whole(tokenizer, turns):
 def test_pieces_append_to_the_templates_rendering(shape):
     tokenizer = tiny_tokenizer(shape)
     chat = Chat(tokenizer)
-    ids = [t for piece in chat.conversation(TURNS) for part in piece for t in part]
+    (opening, first), *others = TURNS
+    ids = [*chat.opening(opening), *chat.reply(first)]
+    for observation, reply in others:
+        ids += [*chat.after(ids, observation), *chat.reply(reply)]
     assert tokenizer.decode(ids) == whole(tokenizer, TURNS).rstrip("\n")
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from trainer.play.records import Episode, Step, read_episodes, write_episodes
+from trainer.play.episode_files import read_episodes, write_episodes
+from trainer.play.records import Episode, Step
 
 
 def step(**changes):

@@ -13,10 +13,11 @@ from trainer import recipe
 from trainer.build import make_method, make_rollouts
 from trainer.engine import Decoding, Sampler
 from trainer.engine.own import OwnEngine
-from trainer.learn.batch import make_rows, prompts
+from trainer.learn.batch import make_rows
+from trainer.learn.prompts import prompts
 from trainer.methods import Experience
 from trainer.methods.gold import WithGold
-from trainer.play.rollout import Task
+from trainer.play.records import Task
 from trainer.run.checks import RunError
 from trainer.train import train
 

@@ -15,7 +15,7 @@ import credit
 from tests.credit.batches import batch
 from trainer import recipe
 from trainer.build import make_method
-from trainer.play import records as episodes
+from trainer.play import episode_files as episodes
 from trainer.run import evaluate, metrics
 from trainer.train import train
 
@@ -152,14 +152,14 @@ def parts(folder, monkeypatch):
     ("option", "message"),
     [
         ("env.id=drawers:Drawers-v0", "drawers registers no environment 'Drawers-v0'"),
-        ("env.split=foo", "drawers:Drawers has no splits, got env.split='foo'"),
+        ("env.split=foo", "drawers:Drawers has no option 'split', got 'foo'"),
         ("env.id=drawers:Drawrs", "drawers has no 'Drawrs', did you mean 'Drawers'?"),
         ("env.id=drawer:Drawers", "there is no module 'drawer'; install it, or put its folder on"),
         ("env.id=mine:PROMPT", "class type, and 'mine:PROMPT' is of class Template"),
         ("env.id=parts:Player", "env.id names 'parts:Player', a class that is no gymnasium.Env"),
         ("env.id=patrol", "your own is given as package:Id-v0 or package.module:Class"),
         ("env.id=failing:Name", "env.id names 'failing:Name', but the module failing fails when"),
-        ("env.id=parts:Disk", "env.id='parts:Disk': OSError: disk ("),
+        ("env.id=parts:Disk", "env.id='parts:Disk': disk"),
         ("env.id=parts:NoEntry-v0", "the entry point 'parts:Nothing', which does not exist"),
         ("credit.name=patrol", "give your own as module:Name"),
         ("credit.name=mine:PROMPT", "must be, or make, something callable: (turns, rng) -> adv"),
@@ -170,11 +170,7 @@ def parts(folder, monkeypatch):
         ("env.wrappers={'mine:None_such'={}}", "mine has no 'None_such'"),
         ("env.wrappers={'credit.rewards:InvalidPenalty'={penaltie=1}}", "'penaltie'"),
         ("env.wrappers={'parts:Plain'={}}", "env.wrappers parts:Plain makes a Plain; it must be"),
-        ("env.wrappers={'parts:Broken'={}}", "env.wrappers parts:Broken: OSError: wboom ("),
-        (
-            "env.wrappers={'credit.rewards:TurnVerifier'={weights={'failing:x'=1}}}",
-            "env.wrappers credit.rewards:TurnVerifier: verifier failing:x: ZeroDivisionError",
-        ),
+        ("env.wrappers={'parts:Broken'={}}", "env.wrappers parts:Broken: wboom"),
         ("sft.expert=failing:Expert", "failing fails when it is imported"),
     ],
 )

@@ -8,10 +8,10 @@ import credit
 from trainer import recipe
 from trainer.build import make_rollouts
 from trainer.learn.batch import collate, make_rows
-from trainer.learn.sft import demonstrate
+from trainer.learn.sft import attempt_demonstrations
 from trainer.learn.update import token_logprobs
-from trainer.play import records as episodes
-from trainer.play.rollout import Task
+from trainer.play import episode_files as episodes
+from trainer.play.records import Task
 from trainer.run.metrics import describe
 
 from .conftest import Script
@@ -66,7 +66,7 @@ def test_no_loss_on_what_the_environment_says(name, tasks, tiny_policy):
     loaded = recipe.load(name, ["sampling.max_tokens=9000"])
     rollouts = make_rollouts(loaded, "train")
     chat = tiny_policy.chat
-    (episode,) = demonstrate(
+    (episode,) = attempt_demonstrations(
         rollouts, [Task(rollouts.panel.task_ids[3], 0, 1)], tiny_policy, "oracle"
     )
     batch = collate(make_rows([episode]))

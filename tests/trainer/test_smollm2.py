@@ -17,7 +17,7 @@ from trainer.learn.batch import collate, make_rows
 from trainer.learn.update import recompute_logprobs, token_logprobs
 from trainer.model.policy import Policy
 from trainer.model.pretrained import resolve
-from trainer.play import records as episodes
+from trainer.play import episode_files as episodes
 from trainer.run import metrics
 
 from .conftest import conversations

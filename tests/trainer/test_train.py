@@ -19,7 +19,7 @@ from trainer import recipe, recipes
 from trainer.build import derive, evaluate_model
 from trainer.engine.own import OwnEngine
 from trainer.learn.batch import make_rows
-from trainer.play import records as episodes
+from trainer.play import episode_files as episodes
 from trainer.play.records import Episode, Step
 from trainer.run import evaluate, metrics
 from trainer.run.checkpoint import CheckpointError, Checkpoints

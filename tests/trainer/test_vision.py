@@ -9,7 +9,8 @@ import torch
 from agent_envs.prompt import IMAGE
 from trainer import recipe
 from trainer.build import make_rollouts
-from trainer.learn.batch import collate, make_rows, prompts
+from trainer.learn.batch import collate, make_rows
+from trainer.learn.prompts import prompts
 from trainer.learn.update import recompute_logprobs, token_logprobs
 from trainer.model.policy import Policy
 from trainer.model.vision import Picture

@@ -10,17 +10,18 @@ import sys
 import time
 from pathlib import Path
 
-import gymnasium as gym
 import pytest
 
 from trainer import recipe
 from trainer.errors import RecipeError
-from trainer.learn.sft import demonstrate, require_expert
+from trainer.learn.sft import attempt_demonstrations, require_expert
 from trainer.play.environments import Env, PromptOptions
-from trainer.play.rollout import Rollouts, Task, draw_tasks
-from trainer.scale.workers import WorkerError, apply_to
+from trainer.play.failures import EpisodeError
+from trainer.play.records import Task
+from trainer.play.rollout import Rollouts, draw_tasks
+from trainer.scale.workers import apply_to
 
-from .conftest import Script, Words
+from .conftest import Letters, Script
 
 SOURCE = Path(__file__).parents[2] / "src"
 OWN = """
@@ -138,7 +139,7 @@ def test_a_corridor_in_two_processes(corridor, monkeypatch):
     for env in (here, there):
         player = Rollouts(env, PromptOptions(), "train")
         drawn = draw_tasks(player.panel, tasks=3, rollouts=1, seed=1, step=1)
-        shown.append(demonstrate(player, drawn, Words()))
+        shown.append(attempt_demonstrations(player, drawn, Letters()))
         assert not any(info.get("turn_reward") for info in player.probe())
         require_expert(player, "corridor:Explorer")
     assert repr(shown[0]) == repr(shown[1])
@@ -191,13 +192,13 @@ def test_environments_are_divided_among_processes_which_end_with_them(odd):
 @pytest.mark.parametrize(
     ("action", "options", "error", "message"),
     [
-        ("plain", {}, gym.error.ResetNeeded, "^plain\nIn the worker process:\nTraceback"),
-        ("strange", {}, RuntimeError, r"^Strange: odd \(.*odd\.py:\d+\)"),  # it has no pickle
+        ("plain", {}, EpisodeError, r"(?s)ResetNeeded: plain.*In the worker process:\nTraceback"),
+        ("strange", {}, EpisodeError, r"RuntimeError: Strange: odd \(.*odd\.py:\d+\)"),  # no pickle
         ("", {"options": {"refuse": True}}, RecipeError, r"env\.id='odd:Odd': there is no room"),
-        ("sleep", {"step_seconds": 0.5}, WorkerError,
-         r"^odd:Odd, task 'odd/[01]': step did not end within 0\.5 s, .* raise env\.step_seconds"),
-        ("die", {}, WorkerError,
-         r"^odd:Odd, task 'odd/[01]': step did not end: its worker process exited with 3 after"),
+        ("sleep", {"step_seconds": 0.5}, EpisodeError,
+         r"WorkerError: odd:Odd, task 'odd/[01]': step did not end within 0\.5 s, .* raise env\."),
+        ("die", {}, EpisodeError,
+         "WorkerError: odd:Odd, .*: step did not end: its worker process exited with 3 after"),
     ],
 )  # fmt: skip
 def test_errors_come_back_and_rollouts_go_on(odd, action, options, error, message):
@@ -216,7 +217,7 @@ def test_an_expert_of_ones_own_plays_in_the_worker(odd):
     player = Rollouts(odd(), PromptOptions("turn"), "train")
     require_expert(player, "odd:Winner")
     drawn = draw_tasks(player.panel, tasks=2, rollouts=1, seed=1, step=1)
-    shown = demonstrate(player, drawn, Words(), "odd:Winner")
+    shown = attempt_demonstrations(player, drawn, Letters(), "odd:Winner")
     assert [step.reply for step in shown[0].steps] == [says("win").replace("><", ">!<", 1)]
     (env,) = player.envs(1)
     assert apply_to(env, importlib.import_module("odd").pid) != os.getpid()

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from agent_envs_lab.truth.tree import Tree
     from trainer.engine import Sampler
     from trainer.model.policy import Policy
-    from trainer.play.records import Episode, Step
-    from trainer.play.rollout import Rollouts, Task, TokenEpisode
+    from trainer.play.records import Episode, Step, Task
+    from trainer.play.rollout import Rollouts
+    from trainer.play.tokens import TokenEpisode
     from trainer.recipe import Recipe
 
 

@@ -23,7 +23,7 @@ from trainer.errors import RecipeError
 from trainer.learn.batch import credit_rows
 from trainer.methods.method import Credited, Method
 from trainer.play.failures import Failure
-from trainer.play.rollout import Task
+from trainer.play.records import Task
 from trainer.scale import parallel
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Vine(Method):
             raise
         except Exception as error:  # noqa: BLE001 - the group is lost, or Failure.of raises
             rollouts.discard(rollouts.envs(1)[0])
-            return outcomes, 0, [Failure.of(error, task=(task.task_id, task.group, task.seed))]
+            return outcomes, 0, [Failure.of(error, task=task)]
         counts = draws.draw_counts(expected, rng)
         seed = int(rng.integers(2**31))
         made, lost = draw(rollouts, sampler, actors, tree, counts, seed=seed)

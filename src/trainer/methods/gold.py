@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import credit
-from trainer.learn.batch import Row, credit_rows, prompts
+from trainer.learn.batch import Row, credit_rows
+from trainer.learn.prompts import prompts
 from trainer.learn.update import recompute_logprobs
 from trainer.methods.method import Credited, Method
 from trainer.scale import parallel

@@ -28,7 +28,7 @@ from trainer.learn.update import recompute_logprobs, token_logprobs
 from trainer.methods.method import Credited, Method, average_by_turn, pair_accuracy
 from trainer.options import STRICT, AboveZero, Count, NonNegative
 from trainer.play.failures import split_attempts
-from trainer.play.rollout import Task
+from trainer.play.records import Task
 from trainer.scale import parallel, sharding
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ import numpy as np
 import torch
 
 from credit.methods import stapo
-from trainer.learn.batch import collate, credit_rows, make_scored_row, passes, prompts
+from trainer.learn.batch import collate, credit_rows, passes
+from trainer.learn.prompts import make_scored_row, prompts
 from trainer.learn.update import token_logprobs, token_scores
 from trainer.methods.method import Credited, Method
 from trainer.model.logprobs import CHUNK

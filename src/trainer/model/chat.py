@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedTokenizerBase
 
-    from trainer.play.records import Conversation
-
 _REPLY, _MESSAGE = "reply-of-the-agent", "message-of-the-world"
 _TAG = re.compile(r"</?(think|action|search|answer|code|information|reasoning|tool|result)>")
 """Tags of replies: a text may contain them as tokens."""
@@ -126,15 +124,6 @@ class Chat:
         """Text of a sampled reply, without its end token."""
         kept = reply_ids[:-1] if reply_ids and reply_ids[-1] in self.ends else reply_ids
         return self._decode(list(kept))
-
-    def conversation(self, turns: Conversation) -> list[tuple[list[int], list[int]]]:
-        """(prompt tokens, reply tokens) of each turn of a whole conversation given as text."""
-        pieces: list[tuple[list[int], list[int]]] = []
-        for observation, reply in turns:
-            first = not pieces
-            prompt = self.opening(observation) if first else self.message(observation)[1:]
-            pieces.append((list(prompt), list(self.reply(reply))))
-        return pieces
 
     def _around(self, write: Callable[[str], str], text: str) -> list[int]:
         """Tokens of a message as rendered by `write`, with the marks of its images.

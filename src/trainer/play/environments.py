@@ -16,7 +16,6 @@ from pydantic.dataclasses import dataclass
 
 import agent_envs
 from agent_envs.imports import (
-    describe_error,
     find_creator,
     has_option,
     list_parameters,
@@ -29,7 +28,7 @@ from trainer.errors import RecipeError
 from trainer.options import STRICT, Count, NonNegative, NotAboveZero, Positive
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from trainer.play.partner import PolicyPartner
 
@@ -142,37 +141,33 @@ def make_env(
 
 
 def _make_bare(env: Env, split: str, partner: PolicyPartner | None) -> gym.Env[str, str]:
-    """The environment without wrappers."""
+    """The environment without wrappers, with the options of the recipe that it has."""
     try:
         creator = find_creator(env.id, option="env.id")
     except ValueError as error:
         raise RecipeError(str(error)) from error
-    options = _check_options(env, creator, partner)
     common = {"data": env.data, "split": split, "max_turns": env.max_turns}
-    option = "env.split" if split == env.split else "eval.split"
+    options = env.options if partner is None else {**env.options, "partner": partner}
+    _check_options(env.id, options, creator, common)
+    given = {name: value for name, value in common.items() if has_option(creator, name)}
     registered = env.id.rpartition(":")[2] in gym.registry
     maker = partial(gym.make, env.id, disable_env_checker=True) if registered else creator
-    ours = creator.__module__.startswith(f"{agent_envs.__name__}.")
-    lacks = {name for name in common if not has_option(creator, name)}
     while True:
-        if "split" in lacks and split not in _SPLITS:
-            raise RecipeError(f"{env.id} has no splits, got {option}={split!r}; leave {option} out")
-        if "data" in lacks and env.data not in {"auto", "embedded"}:
-            raise RecipeError(
-                f"{env.id} reads no data, got env.data={env.data!r}; leave it at 'auto'"
-            )
-        given = options | {name: common[name] for name in common if name not in lacks}
+        for name, ignored in _IGNORED.items():
+            if name not in given and common[name] not in ignored:
+                raise RecipeError(
+                    f"{env.id} has no option {name!r}, got {common[name]!r}; leave it out of the "
+                    "sections env and eval"
+                )
         try:
-            made: gym.Env[str, str] = _call(f"env.id={env.id!r}", maker, given, ours=ours)
-        except ValueError as error:
-            unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error.__cause__))
-            if unknown and unknown[1] in common.keys() - lacks - list_parameters(creator).keys():
-                lacks.add(unknown[1])  # of a creator that takes any option and passes it on
-                continue
-            if f"split {split!r}" not in str(error):
+            made: gym.Env[str, str] = _call(f"env.id={env.id!r}", maker, options | given)
+        except RecipeError as error:
+            unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+            if not unknown or unknown[1] not in given.keys() - list_parameters(creator).keys():
                 raise
-            raise RecipeError(f"{option}: {error}") from error
-        return made
+            del given[unknown[1]]  # of a creator that takes any option and passes it on
+        else:
+            return made
 
 
 class _OwnReward(gym.Wrapper[Any, str, Any, str]):
@@ -210,45 +205,31 @@ def _load(path: str, option: str, kind: type) -> Any:
         raise RecipeError(str(error)) from error
 
 
-def _call(
-    option: str, maker: Callable[..., Any], options: dict[str, Any], *, ours: bool = False
-) -> Any:
-    """What a class makes of its options; errors of a class that is not `ours` name the option."""
+def _call(option: str, maker: Callable[..., Any], options: dict[str, Any]) -> Any:
+    """What a class makes of its options; errors of the options name the one of the recipe."""
     try:
         return maker(**options)
-    except TypeError as error:
-        raise RecipeError(f"{option}: its options do not fit: {message_of(error)}") from error
-    except Exception as error:
-        if ours:
-            raise
-        said = message_of(error) if isinstance(error, ValueError) else describe_error(error)
-        raise RecipeError(f"{option}: {said}") from error
+    except (OSError, TypeError, ValueError) as error:
+        raise RecipeError(f"{option}: {message_of(error)}") from error
 
 
-_SPLITS = ("train", "valid_unseen", "test")
-"""What sections and models set without being asked; an environment without splits ignores it."""
-_OF_ENV = ("data", "max_turns", "split")
+_IGNORED = {"split": ("train", "valid_unseen", "test"), "data": ("auto", "embedded")}
+"""Values that an environment without the option ignores: sections and models set them unasked."""
 
 
 def _check_options(
-    env: Env, creator: Callable[..., Any], partner: PolicyPartner | None
-) -> dict[str, Any]:
-    """Keyword arguments of the environment; an option that it does not have is refused."""
-    options = env.options if partner is None else {**env.options, "partner": partner}
+    name: str, options: dict[str, Any], creator: Callable[..., Any], common: Iterable[str]
+) -> None:
+    """Refuse options that an environment does not have, or that the recipe has for all."""
     if options.get("partner") == "external":
         raise RecipeError(
             "env.options.partner='external' lets one policy play both sides and see both sides' "
             "secrets; set partner.model to the policy of the other side instead"
         )
-    for name in options:
-        if name in _OF_ENV:
+    for option in options:
+        if option in common or not has_option(creator, option):
             raise RecipeError(
-                f"env.options.{name} is an option of the recipe itself: set env.{name}"
-                + (" or eval.split" if name == "split" else "")
+                f"{name} has no option {option!r} (env.options.{option})"
+                f"{nearest(option, list_parameters(creator))}; {', '.join(common)} are set as "
+                "env.NAME, and the split of evaluation as eval.split"
             )
-        if not has_option(creator, name):
-            raise RecipeError(
-                f"{env.id} has no option {name!r} (env.options.{name})"
-                f"{nearest(name, list_parameters(creator))}"
-            )
-    return dict(options)

@@ -10,7 +10,7 @@ import asyncio
 import copy
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, SupportsFloat, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, SupportsFloat, TypeVar
 
 import numpy as np
 from gymnasium.error import ResetNeeded
@@ -68,17 +68,22 @@ async def call_env(env: gym.Env[str, str], call: Callable[[], _Result]) -> _Resu
     """
     if not waits(env):
         return call()
+    # asyncio would exchange some errors for its own, without their tracebacks
+    made = await asyncio.wrap_future(call_in_thread(partial(_catch_error, call)))
+    if isinstance(made, _Failed):
+        raise made.error
+    return made
 
-    def settle() -> tuple[_Result | None, Exception | None]:
-        try:
-            return call(), None
-        except Exception as error:  # noqa: BLE001 - asyncio would exchange some for its own
-            return None, error
 
-    result, error = await asyncio.wrap_future(call_in_thread(settle))
-    if error is not None:
-        raise error
-    return cast("_Result", result)
+class _Failed(NamedTuple):
+    error: Exception
+
+
+def _catch_error(call: Callable[[], _Result]) -> _Result | _Failed:
+    try:
+        return call()
+    except Exception as error:  # noqa: BLE001 - raised where the result is awaited
+        return _Failed(error)
 
 
 def draw_numbers(size: int, count: int, rng: np.random.Generator) -> list[int]:
@@ -203,7 +208,24 @@ class TextEpisode:
     @property
     def records(self) -> list[TurnRecord]:
         """The turns as records for another trainer; the last has the outcome if it has ended."""
-        return [self._make_record(number) for number in range(len(self.steps))]
+        last = len(self.steps) - 1 if self.done else None
+        return [
+            TurnRecord(
+                task_id=self.task_id,
+                goal=self.goal,
+                step=number,
+                action=step.action,
+                anchor=step.anchor,
+                valid=step.valid,
+                invalid_reason=step.invalid_reason,
+                progress=step.progress,
+                reward=step.reward,
+                turn_reward=step.turn_reward,
+                outcome=self.outcome if number == last else None,
+                success=self.success if number == last else None,
+            )
+            for number, step in enumerate(self.steps)
+        ]
 
     @property
     def stopped_records(self) -> list[TurnRecord]:
@@ -212,24 +234,6 @@ class TextEpisode:
         stopped.steps = [*self.steps]
         stopped.stop()
         return stopped.records
-
-    def _make_record(self, number: int) -> TurnRecord:
-        """The record of one turn, which repeats what is known of the whole episode."""
-        step, last = self.steps[number], self.done and number + 1 == len(self.steps)
-        return TurnRecord(
-            task_id=self.task_id,
-            goal=self.goal,
-            step=number,
-            action=step.action,
-            anchor=step.anchor,
-            valid=step.valid,
-            invalid_reason=step.invalid_reason,
-            progress=step.progress,
-            reward=step.reward,
-            turn_reward=step.turn_reward,
-            outcome=self.outcome if last else None,
-            success=self.success if last else None,
-        )
 
     def require_running(self) -> None:
         """Raise ResetNeeded if the episode has ended."""

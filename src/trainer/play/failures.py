@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import traceback
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.assets import BadAsset, MissingAsset
@@ -20,14 +21,26 @@ from trainer.errors import RecipeError, find_shortage, is_of_torch
 from trainer.run.checkpoint import write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from trainer.play.records import Episode, Step
+    from trainer.play.records import Episode, Step, Task
 
 FOLDER = "failures"
 """Folder of a run with a file for each failure."""
-_OF_THE_RUN = (RecipeError, MissingAsset, BadAsset, ImportError)
+
+
+class EpisodeError(ValueError):
+    """The environment of an episode failed; the message names the task, a note has the traceback.
+
+    Attributes:
+        failure: What is kept of the episode.
+    """
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure)
+        self.failure = failure
+        self.add_note(failure.traceback)
 
 
 class LimitError(ValueError):
@@ -46,7 +59,6 @@ class Failure:
         error: The error in one line.
         traceback: Its traceback.
         transcript: Observation and reply of each turn, with the one that failed.
-        cause: The error itself; it is not copied to other processes.
     """
 
     task_id: str
@@ -56,14 +68,13 @@ class Failure:
     error: str
     traceback: str
     transcript: list[dict[str, str]]
-    cause: Exception | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of(
         cls,
         error: Exception,
         *,
-        task: tuple[str, int, int],
+        task: Task,
         steps: Sequence[Step] = (),
         now: tuple[str, str] | None = None,
     ) -> Failure:
@@ -71,14 +82,14 @@ class Failure:
 
         Args:
             error: What the environment raised.
-            task: Its task, group and seed.
+            task: Its task.
             steps: The turns that were completed.
             now: Observation and reply of the turn that failed.
 
         Raises:
-            Exception: The error itself, if it concerns the whole run.
+            Exception: The error itself, if it concerns the whole run and not one episode only.
         """
-        if concerns_the_run(error):
+        if isinstance(error, _OF_THE_RUN) or is_of_torch(error):
             raise error
         lacked = find_shortage(error)
         turns = [(step.observation, step.reply) for step in steps] + ([now] if now else [])
@@ -88,27 +99,33 @@ class Failure:
             error=f"{describe_error(error)}: {lacked}" if lacked else describe_error(error),
             traceback=encodable("".join(traceback.format_exception(error))),
             transcript=[{"observation": seen, "reply": reply} for seen, reply in turns],
-            cause=error,
         )
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "cause": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
 
     def __str__(self) -> str:
         return f"task {self.task_id!r} (seed {self.seed}, turn {self.turn}): {self.error}"
 
     def save(self, path: Path, **more: Any) -> None:
         """Write as JSON, atomically, with further entries."""
-        kept = {name: value for name, value in vars(self).items() if name != "cause"}
-        write_text(path, json.dumps(more | kept, indent=1))
+        write_text(path, json.dumps(more | asdict(self), indent=1))
 
 
-def concerns_the_run(error: BaseException) -> bool:
-    """Whether an error concerns the whole run and not one episode only."""
-    return isinstance(error, _OF_THE_RUN) or is_of_torch(error)
+_OF_THE_RUN = (RecipeError, MissingAsset, BadAsset, ImportError, EpisodeError)
+
+
+@contextmanager
+def lose_episode(
+    task: Task, steps: Sequence[Step] = (), now: tuple[str, str] | None = None
+) -> Iterator[None]:
+    """Context for calls of an environment, whose errors cost the episode; see `Failure.of`.
+
+    Raises:
+        EpisodeError: The environment failed.
+        Exception: The error itself, if it concerns the whole run.
+    """
+    try:
+        yield
+    except Exception as error:
+        raise EpisodeError(Failure.of(error, task=task, steps=steps, now=now)) from error
 
 
 def split_attempts(attempts: Sequence[Episode | Failure]) -> tuple[list[Episode], list[Failure]]:
@@ -121,13 +138,11 @@ def require_episodes(attempts: Sequence[Episode | Failure]) -> list[Episode]:
     """The episodes, where none may fail.
 
     Raises:
-        Exception: The first error of an environment; its note names the task and the turn.
+        EpisodeError: An environment failed; the error is of the first.
     """
     played, failures = split_attempts(attempts)
     if failures:
-        error = failures[0].cause or RuntimeError(failures[0].error)
-        error.add_note(str(failures[0]))
-        raise error
+        raise EpisodeError(failures[0])
     return played
 
 

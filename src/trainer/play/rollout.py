@@ -10,48 +10,36 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from agent_envs.contract import ContractError
-from agent_envs.imports import describe_error
-from agent_envs.prompt import escape_marks, leave_out_goal
-from agent_envs.replies import read_action
-from agent_envs.spaces import ACTION_LENGTH
-from agent_envs.vector import call_in_thread, waits
-from trainer.engine import FORM, UNBEGUN, Begun, Prompt, Reply, conversation_seeds
+from agent_envs.vector import call_in_thread
+from trainer.engine import UNBEGUN, Begun, Prompt, conversation_seeds
 from trainer.engine.own import run
-from trainer.errors import RecipeError
-from trainer.play.environments import make_env, reply_form
-from trainer.play.episode import Stepped, TextEpisode, call_env, draw_numbers
-from trainer.play.failures import Failure, concerns_the_run, require_episodes
-from trainer.play.records import Episode
+from trainer.play.admissible import measure_longest
+from trainer.play.blind import render_blind
+from trainer.play.environments import make_env
+from trainer.play.episode import call_env, draw_numbers
+from trainer.play.failures import EpisodeError, Failure, lose_episode, require_episodes
+from trainer.play.records import Task
+from trainer.play.tokens import Past, TokenEpisode
 from trainer.scale.workers import Workers
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Coroutine, Iterable, Iterator, Sequence
 
     import gymnasium as gym
 
     from agent_envs.panels import Panel
     from trainer.engine import Sampler, Session
-    from trainer.model.chat import Chat
     from trainer.model.policy import Policy
-    from trainer.model.vision import Picture
     from trainer.play.environments import Env, PromptOptions
     from trainer.play.partner import Listening, PolicyPartner
-    from trainer.play.records import Step
+    from trainer.play.records import Episode
 
-
-@dataclass(frozen=True)
-class Task:
-    """Task and seed of one rollout. Rollouts of a group share both, and so the first state."""
-
-    task_id: str
-    group: int
-    seed: int
+_Item = TypeVar("_Item")
 
 
 def draw_tasks(panel: Panel, *, tasks: int, rollouts: int, seed: int, step: int) -> list[Task]:
@@ -67,123 +55,6 @@ def draw_tasks(panel: Panel, *, tasks: int, rollouts: int, seed: int, step: int)
         for group, row in enumerate(rows)
         for _ in range(rollouts)
     ]
-
-
-class Past(NamedTuple):
-    """Tokens of the turns so far, and their images."""
-
-    ids: list[int]
-    images: list[Picture]
-
-
-class TokenEpisode(TextEpisode):
-    """A running episode with the tokens of its prompts and replies.
-
-    Args:
-        env: The environment.
-        start: What its `reset` returned.
-        context: As for `TextEpisode`.
-        task: The task.
-        policy: The policy whose chat template makes the prompts.
-        blind: Blind prompts to record for each turn, see `Rollouts.blind`.
-
-    Attributes:
-        prompt: Tokens of the next prompt; with context "history", those since the last reply.
-        used: Tokens of the conversation so far.
-    """
-
-    def __init__(
-        self,
-        env: gym.Env[str, str],
-        start: tuple[Any, dict[str, Any]],
-        *,
-        context: str,
-        task: Task,
-        policy: Policy,
-        blind: tuple[str, ...] = (),
-    ) -> None:
-        super().__init__(env, start, context=context)
-        self.task, self.policy, self.blind = task, policy, blind
-        self.task_type: str = self.info.get("task_type", "")
-        self.answer = find_answer(self.info)
-        self.used = 0
-        self.first = self.observation, self.images
-        self.prompt = self._encode(self.message, self.images)
-
-    @property
-    def episode(self) -> Episode:
-        """The episode as it is recorded."""
-        return Episode(
-            task_id=self.task_id,
-            goal=self.goal,
-            group=self.task.group,
-            seed=self.task.seed,
-            context=self.context,
-            steps=self.steps,
-            success=self.success,
-            outcome=self.outcome,
-            task_type=self.task_type,
-            truncated=self.truncated,
-            partner_outcome=self.partner_outcome,
-            answer=self.answer,
-            answer_opening=render_answer_opening(self.env),
-        )
-
-    def past(self) -> Past:
-        """What the next prompt follows: with context "history" all turns so far, else nothing."""
-        steps = self.steps if self.context == "history" else []
-        ids = [token for step in steps for token in (*step.prompt_ids, *step.reply_ids)]
-        return Past(ids, [image for step in steps for image in step.images])
-
-    def render_blind(self) -> dict[str, list[int]]:
-        """Blind prompts of the turn, by the part that they leave out."""
-        return {what: self._without(what) for what in self.blind}
-
-    def take_reply(self, reply: Reply, blind: dict[str, list[int]], stepped: Stepped) -> Step:
-        """Record a turn with the tokens of the reply and its blind prompts."""
-        admissible = list(self.info["admissible_actions"]) if reply.allowed is not None else None
-        step = self.take(reply.text, stepped)
-        step.prompt_ids, step.reply_ids, step.blind_ids = self.prompt, reply.ids, blind
-        step.logprobs, step.entropies = reply.logprobs, reply.entropies
-        step.allowed, step.admissible = reply.allowed, admissible
-        step.version = reply.version
-        if self.context == "history":
-            self.used += len(self.prompt) + len(reply.ids)
-            after = self.policy.chat.after(reply.ids, self.message)
-            self.prompt = expand_images(self.policy, after, self.images)
-        else:
-            self.prompt = self._encode(self.message, self.images)
-        return step
-
-    def fail(self, error: Exception, now: tuple[str, str] | None = None) -> Failure:
-        """The record of an error, if in a turn with its (observation, reply)."""
-        task = self.task_id, self.task.group, self.task.seed
-        return Failure.of(error, task=task, steps=self.steps, now=now)
-
-    def _encode(self, message: str, images: Sequence[Picture]) -> list[int]:
-        """Tokens of the first message of a conversation, or of a turn's whole prompt."""
-        return expand_images(self.policy, self.policy.chat.opening(message), images)
-
-    def _without(self, what: str) -> list[int]:
-        """The prompt of the turn without goal, history, both or observation."""
-        if self.context == "turn":
-            images = [] if what == "observation" else self.images
-            return self._encode(self.env.blind(what), images)  # type: ignore[attr-defined]
-        seen, goal = self.observation, escape_marks(self.goal)
-        past = self.past().ids
-        if what == "goal":
-            length = len(self.steps[0].prompt_ids) if self.steps else len(self.prompt)
-            first, images = self.first
-            aimless = self._encode(leave_out_goal(first, goal), images)
-            return [*aimless, *[*past, *self.prompt][length:]]
-        if what == "observation":
-            ending = self.policy.chat.after(self.steps[-1].reply_ids, "...") if self.steps else []
-            return [*past, *ending] or self._encode(goal, [])
-        if what == "both":
-            seen = leave_out_goal(seen, goal)
-        elif goal not in seen:
-            seen = f"{goal}\n\n{seen}"
-        return self._encode(seen, self.images)
 
 
 class Start(NamedTuple):
@@ -255,17 +126,11 @@ class Rollouts:
         """What the environment reports at its first reset and after an empty reply.
 
         Raises:
-            RecipeError: It fails.
+            EpisodeError: It fails.
         """
-        env = self.envs(1)[0]
-        try:
-            return [env.reset(seed=0, options={"task": 0})[1], env.step("")[-1]]
-        except Exception as error:
-            if concerns_the_run(error):
-                raise
-            raise RecipeError(
-                f"env.id={self.env.id!r} fails in its first task: {describe_error(error)}"
-            ) from error
+        (env,), task_id = self.envs(1), self.panel.task_ids[0]
+        with lose_episode(Task(task_id, 0, 0)):
+            return [env.reset(seed=0, options={"task_id": task_id})[1], env.step("")[-1]]
 
     def play(
         self, tasks: Sequence[Task], sampler: Sampler, seed: int, *, first: int = 0
@@ -273,7 +138,7 @@ class Rollouts:
         """Play one episode of each task, in the order of `tasks`; see `attempt`.
 
         Raises:
-            Exception: An environment failed: its error, after all others have played.
+            EpisodeError: An environment failed, after all others have played.
         """
         return require_episodes(self.attempt(tasks, sampler, seed, first=first))
 
@@ -291,19 +156,12 @@ class Rollouts:
         Raises:
             ValueError: A task's first prompt leaves no room for a reply.
         """
-        seeds = conversation_seeds(seed, first, len(tasks))
-        size = self.rows or len(tasks) or 1
         played: list[Episode | Failure] = []
-        for at in range(0, len(tasks), size):
-            part = tasks[at : at + size]
+        for part, wave in self._open_waves(tasks, sampler, seed, first):
             envs = self.envs(len(part))
-            wave = _Wave.open(self, sampler, seeds[at : at + size])
-            starts = [
-                wave.begin(row, env, task)
-                for row, (env, task) in enumerate(zip(envs, part, strict=True))
-            ]
+            starts = map(wave.start, envs, part)
             try:
-                found = run(_play_together(starts))
+                found = wave.play_all((start, UNBEGUN) for start in starts)
             except BaseException:
                 self._pool.clear()  # some may be in the middle of a step
                 self._workers.kill()
@@ -313,39 +171,6 @@ class Rollouts:
                     self.discard(env)
             played += found
         return played
-
-    def discard(self, env: gym.Env[str, str]) -> None:
-        """Take an environment that failed out of the pool, and close it as far as it can."""
-
-        def close() -> None:
-            with suppress(Exception):
-                env.close()
-
-        self._pool[:] = [one for one in self._pool if one is not env]
-        if waits(env):
-            with suppress(RuntimeError):  # no thread can be started
-                call_in_thread(close)  # it may hang
-        else:
-            close()
-
-    def start(self, task: Task, policy: Policy, env: gym.Env[str, str]) -> TokenEpisode:
-        """The start of an episode of a task in this environment, which is reset."""
-        return TokenEpisode(
-            env,
-            env.reset(seed=task.seed, options={"task_id": task.task_id}),
-            context=self.prompt.context,
-            task=task,
-            policy=policy,
-            blind=self.blind,
-        )
-
-    def resume(self, starts: Sequence[Start], sampler: Sampler, seed: int) -> list[Episode]:
-        """Play one episode from each start on; see `attempt_from`.
-
-        Raises:
-            Exception: An environment failed: its error, after all others have played.
-        """
-        return require_episodes(self.attempt_from(starts, sampler, seed))
 
     def attempt_from(
         self, starts: Sequence[Start], sampler: Sampler, seed: int
@@ -359,27 +184,39 @@ class Rollouts:
         """
         if self.partner is not None:
             raise ValueError("an episode with a policy as partner cannot be continued from a copy")
-        seeds = conversation_seeds(seed, 0, len(starts))
-        size = self.rows or len(starts) or 1
-        played: list[Episode | Failure] = []
-        for at in range(0, len(starts), size):
-            wave = _Wave.open(self, sampler, seeds[at : at + size])
-            part = starts[at : at + size]
-            played += run(_play_together([wave.resume(row, one) for row, one in enumerate(part)]))
-        return played
+        return [
+            one
+            for part, wave in self._open_waves(starts, sampler, seed)
+            for one in wave.play_all((wave.copy(start.episode), start.begun) for start in part)
+        ]
 
+    def _open_waves(
+        self, items: Sequence[_Item], sampler: Sampler, seed: int, first: int = 0
+    ) -> Iterator[tuple[Sequence[_Item], _Wave]]:
+        """The items that are played at the same time, and their conversations."""
+        seeds = conversation_seeds(seed, first, len(items))
+        size = self.rows or len(items) or 1
+        for at in range(0, len(items), size):
+            part = seeds[at : at + size]
+            session = sampler.open(part, fresh=self.prompt.context == "turn")
+            listening = self.partner.listening(len(part)) if self.partner else None
+            yield items[at : at + size], _Wave(self, sampler, session, listening)
 
-async def _play_together(
-    episodes: Sequence[Coroutine[Any, Any, Episode | Failure]],
-) -> list[Episode | Failure]:
-    """The results of episodes that are played at the same time; the first error ends them all."""
-    running = [asyncio.ensure_future(one) for one in episodes]
-    if running:
-        _, rest = await asyncio.wait(running, return_when=asyncio.FIRST_EXCEPTION)
-        for one in rest:
-            one.cancel()
-        await asyncio.gather(*running, return_exceptions=True)  # no error is left unread
-    return [one.result() for one in running if not one.cancelled()]
+    def discard(self, env: gym.Env[str, str]) -> None:
+        """Take an environment that failed out of the pool, and close it as far as it can."""
+        self._pool[:] = [one for one in self._pool if one is not env]
+        with suppress(RuntimeError):  # no thread can be started
+            call_in_thread(env.close)  # it may hang
+
+    def start(self, task: Task, policy: Policy, env: gym.Env[str, str]) -> TokenEpisode:
+        """The start of an episode of a task in this environment, which is reset."""
+        return TokenEpisode(
+            env,
+            env.reset(seed=task.seed, options={"task_id": task.task_id}),
+            context=self.prompt.context,
+            task=task,
+            policy=policy,
+        )
 
 
 @dataclass(frozen=True)
@@ -391,82 +228,64 @@ class _Wave:
     session: Session
     listening: Listening | None
 
-    @classmethod
-    def open(cls, rollouts: Rollouts, sampler: Sampler, seeds: Sequence[int]) -> Self:
-        """Start the conversations with these seeds."""
-        session = sampler.open(seeds, fresh=rollouts.prompt.context == "turn")
-        partner = rollouts.partner
-        return cls(rollouts, sampler, session, partner.listening(len(seeds)) if partner else None)
+    def play_all(
+        self, starts: Iterable[tuple[Coroutine[Any, Any, TokenEpisode], Begun]]
+    ) -> list[Episode | Failure]:
+        """Play the episodes to their ends; the first error that is no failure ends them all."""
 
-    async def begin(self, row: int, env: gym.Env[str, str], task: Task) -> Episode | Failure:
-        """Play one task as conversation `row`."""
+        async def gather() -> list[Episode | Failure]:
+            rows = [self._play_row(row, *start) for row, start in enumerate(starts)]
+            return await asyncio.gather(*rows)
+
+        return run(gather())
+
+    async def start(self, env: gym.Env[str, str], task: Task) -> TokenEpisode:
+        """The start of a task's episode."""
         start = partial(self.rollouts.start, task, self.sampler.policy, env)
-        try:
+        with lose_episode(task):
             # A policy as partner may speak first; it samples in this thread.
-            episode = await call_env(env, start) if self.listening is None else start()
-        except Exception as error:  # noqa: BLE001 - the episode is lost, or Failure.of raises
-            lost = Failure.of(error, task=(task.task_id, task.group, task.seed))
-            return self._leave(row, lost)
-        return await self.play(row, episode)
+            return await call_env(env, start) if self.listening is None else start()
 
-    async def resume(self, row: int, start: Start) -> Episode | Failure:
-        """Play a copy of a running episode to its end as conversation `row`."""
-        try:
-            episode = start.episode.fork()
-        except Exception as error:  # noqa: BLE001 - as above
-            return self._leave(row, start.episode.fail(error))
-        return await self.play(row, episode, start.begun)
+    async def copy(self, episode: TokenEpisode) -> TokenEpisode:
+        """A copy of a running episode."""
+        with lose_episode(episode.task, episode.steps):
+            return episode.fork()
 
-    async def play(
-        self, row: int, episode: TokenEpisode, begun: Begun = UNBEGUN
+    async def _play_row(
+        self, row: int, start: Coroutine[Any, Any, TokenEpisode], begun: Begun
     ) -> Episode | Failure:
-        """Play an episode from where it is as conversation `row`."""
-        constrained = self.sampler.decoding.decode == "admissible"
-        past = episode.past()
-        while not episode.done:
-            actions = episode.info["admissible_actions"]
-            try:
-                size = self._measure_longest(episode.env, actions) if constrained else 0
-            except ContractError as error:
-                return self._leave(row, episode.fail(error))
-            if not self._fits(episode, self.session.room(row) - len(past.ids), size):
-                break
-            ids, images = [*past.ids, *episode.prompt], [*past.images, *episode.images]
-            reply = await self.session.reply(row, Prompt(ids, images, actions, begun))
-            past, begun = _NOTHING, UNBEGUN
-            if self.listening is not None:
-                await self.listening.ask(row, (episode.env, reply.text))
-            try:
-                blind = episode.render_blind()
-                stepped = await call_env(episode.env, partial(episode.env.step, reply.text))
-            except Exception as error:  # noqa: BLE001 - as above
-                return self._leave(row, episode.fail(error, (episode.observation, reply.text)))
-            episode.take_reply(reply, blind, stepped)
-        return self._leave(row, episode.episode)
-
-    def _leave(self, row: int, played: Episode | Failure) -> Episode | Failure:
-        """The result of conversation `row`, which is left."""
+        """Play an episode to its end as conversation `row`, and leave the conversation."""
+        played: Episode | Failure
+        try:
+            played = await self._play(row, await start, begun)
+        except EpisodeError as error:
+            played = error.failure
         self.session.leave(row)
         if self.listening is not None:
             self.listening.leave(row)
         return played
 
-    def _measure_longest(self, env: gym.Env[str, str], actions: Sequence[str]) -> int:
-        """Tokens of the longest reply that gives one of these actions.
-
-        Raises:
-            ContractError: There are none, or a reply cannot give one of them.
-        """
-        if not actions:
-            raise ContractError(_NO_ACTIONS)
-        if (form := reply_form(env)) not in {"", FORM}:
-            raise ContractError(
-                f"replies to {env.unwrapped} have the form {form!r}, and "
-                f'sampling.decode="admissible" writes {FORM!r}; set sampling.decode=free'
-            )
-        most = getattr(env.unwrapped, "action_length", ACTION_LENGTH)
-        chat = self.sampler.policy.chat
-        return max(_measure_choice(chat, action, most) for action in actions)
+    async def _play(self, row: int, episode: TokenEpisode, begun: Begun) -> Episode:
+        """Play an episode from where it is: a reply, a step, until it ends."""
+        past = episode.past()
+        while not episode.done:
+            actions = episode.info["admissible_actions"]
+            longest = 0
+            if self.sampler.decoding.decode == "admissible":
+                with lose_episode(episode.task, episode.steps):
+                    longest = measure_longest(self.sampler.policy.chat, episode.env, actions)
+            if not self._fits(episode, self.session.room(row) - len(past.ids), longest):
+                break
+            ids, images = [*past.ids, *episode.prompt], [*past.images, *episode.images]
+            reply = await self.session.reply(row, Prompt(ids, images, actions, begun))
+            past, begun = Past([], []), UNBEGUN
+            if self.listening is not None:
+                await self.listening.ask(row, (episode.env, reply.text))
+            with lose_episode(episode.task, episode.steps, (episode.observation, reply.text)):
+                blind = {what: render_blind(episode, what) for what in self.rollouts.blind}
+                stepped = await call_env(episode.env, partial(episode.env.step, reply.text))
+            episode.take_reply(reply, blind, stepped)
+        return episode.episode
 
     def _fits(self, episode: TokenEpisode, free: int, longest: int) -> bool:
         """Whether there is room for a reply, also if it has `longest` tokens.
@@ -485,55 +304,3 @@ class _Wave:
             )
         episode.stop()
         return False
-
-
-def find_answer(info: dict[str, Any]) -> str:
-    """The first answer that the environment accepts, "" if it reports none."""
-    return next(iter(info.get("answers", ())), "")
-
-
-def render_answer_opening(env: gym.Env[str, str]) -> str:
-    """What a reply without thoughts says before an answer."""
-    form = reply_form(env)
-    return form.format(thought="", action="<answer>") if form else "<think></think><action>"
-
-
-def expand_images(policy: Policy, ids: Sequence[int], images: Sequence[Picture]) -> list[int]:
-    """Tokens with the token of each image repeated as often as the policy encodes it.
-
-    Raises:
-        ValueError: There are images, and the policy is text-only.
-    """
-    if policy.vision is not None:
-        return policy.vision.expand_marks(ids, images)
-    if images:
-        raise ValueError(
-            "the environment shows images, but this model reads only text; use a vision-language "
-            "model, or a text observation of the environment"
-        )
-    return list(ids)
-
-
-@lru_cache(maxsize=1 << 16)
-def _measure_choice(chat: Chat, action: str, most: int) -> int:
-    """Tokens of the reply that gives an admissible action of at most so many characters.
-
-    Raises:
-        ContractError: No reply gives this action.
-    """
-    ids = chat.reply(FORM.format(thought="", action=action))
-    if read_action(chat.text(ids)) != action or len(action) > most:
-        raise ContractError(
-            f"info['admissible_actions'] has {action!r:.60}, but no reply can give it. An action "
-            f"is text of 1 to {most} characters that the tokenizer of the policy can write, "
-            "without blanks around it and without tags such as <action>; list others, or set "
-            "sampling.decode=free"
-        )
-    return len(ids)
-
-
-_NOTHING = Past([], [])
-_NO_ACTIONS = (
-    'info["admissible_actions"] is empty, and sampling.decode="admissible" samples one of them; '
-    "list at least one in every state, or set sampling.decode=free"
-)

@@ -14,8 +14,8 @@ from agent_envs.vector import call_in_thread
 from credit.filters import is_dead
 from trainer.build import attempt, derive
 from trainer.errors import RecipeError
+from trainer.play import episode_files as recorded
 from trainer.play import failures
-from trainer.play import records as recorded
 from trainer.play.rollout import draw_tasks
 
 if TYPE_CHECKING:

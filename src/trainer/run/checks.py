@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from agent_envs import endpoint
 from trainer import recipe as recipes
 from trainer.play.environments import check_success
-from trainer.play.rollout import find_answer
 from trainer.play.source import recorded_files
 from trainer.scale import parallel
 
@@ -88,7 +87,7 @@ def check_columns(name: str, method: Method, rollouts: Rollouts) -> None:
             "or add verifiers by env.wrappers={'credit.rewards:TurnVerifier'={weights={...}}}"
         )
 
-    if "gold_logprob" in method.needs and not any(map(find_answer, reports)):
+    if "gold_logprob" in method.needs and not any(info.get("answers") for info in reports):
         raise RunError(
             f"credit.name={name!r} reads the probability of the right answer, but "
             f"{rollouts.env.id} reports no info['answers']; take SearchQA-v0 or WikiSearch-v0, or "

@@ -20,8 +20,6 @@ import torch
 import torch.distributed as dist
 from torch.distributed.rendezvous import rendezvous
 
-from trainer.run.completed import Completed
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
@@ -149,10 +147,15 @@ def gather(call: Callable[[], _Made]) -> list[_Made]:
     """
     if size() == 1:
         return [call()]
-    mine = Completed.of(call)
+    made, failed = None, None
+    try:
+        made = call()
+    except Exception as error:  # noqa: BLE001 - raised below, after the others have heard of it
+        failed = error
     told: list[Any] = [None] * size()
-    dist.all_gather_object(told, (mine.value, mine.error and _describe_error(mine.error)))
-    mine.result()
+    dist.all_gather_object(told, (made, failed and _describe_error(failed)))
+    if failed:
+        raise failed
     for number, (_, problem) in enumerate(told):
         if problem:
             raise RankError(f"process {number} of {size()} failed: {problem}")

@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from trainer.engine import Decoding, EngineOptions
     from trainer.engine.vllm import VLLMEngine
     from trainer.play.failures import Failure
-    from trainer.play.records import Episode
-    from trainer.play.rollout import Task
+    from trainer.play.records import Episode, Task
 
 
 class Order(NamedTuple):

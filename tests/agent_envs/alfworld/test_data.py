@@ -19,16 +19,6 @@ HEAT = "alfworld/train/pick_heat_then_place_in_recep-Mug-None-CounterTop-1/trial
 PICK = "alfworld/train/pick_and_place_simple-Mug-None-Fridge-1/trial_a"
 
 
-@pytest.fixture
-def read(monkeypatch):
-    """The names of the games that a listing had to read."""
-    names, is_solvable = [], data._is_solvable
-    monkeypatch.setattr(
-        data, "_is_solvable", lambda file, name: names.append(name) or is_solvable(file, name)
-    )
-    return names
-
-
 def restart() -> None:
     """Forget what a new process does not have."""
     data._open_public.cache_clear()
@@ -152,7 +142,11 @@ def test_a_file_that_changed_at_the_same_length_is_read_again(folder):
     assert library.load(PICK).task == "find the mug."
 
 
-def test_a_second_start_reads_only_changed_files(folder, read):
+def test_a_second_start_reads_only_changed_files(folder, monkeypatch):
+    read, is_solvable = [], data._is_solvable
+    monkeypatch.setattr(
+        data, "_is_solvable", lambda file, name: read.append(name) or is_solvable(file, name)
+    )
     first = open_library(folder, "train").panel
     assert len(read) == 3
     restart()

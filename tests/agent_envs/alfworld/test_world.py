@@ -8,8 +8,6 @@ import json
 import pickle
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from small_kitchen import kitchen_data
 
 from agent_envs.alfworld.distance import plan
@@ -32,7 +30,9 @@ def play(world: World, commands: str) -> list[str]:
     return feedback
 
 
-@pytest.mark.parametrize("number", range(42))
+@pytest.mark.parametrize(
+    "number", [pytest.param(n, marks=pytest.mark.long if n % 3 else ()) for n in range(42)]
+)
 def test_every_public_transcript_byte_for_byte(shared_data, alfworld_data, number):
     file = sorted((shared_data / "alfworld" / "transcripts").glob("*.json.gz"))[number]
     with gzip.open(file) as packed:
@@ -126,25 +126,23 @@ def test_a_thing_is_never_hot_and_cold(kitchen):
 @pytest.mark.parametrize(
     ("facts", "words"),
     [
-        ("", "There's nothing special about apple 1."),
-        ("isClean isHot isSliced", "This is a hot and clean sliced apple 1."),
-        ("isClean isCool isSliced", "This is a cool and clean sliced apple 1."),
-        ("isClean isSliced", "This is a clean sliced apple 1."),
-        ("isHot isSliced", "This is a hot sliced apple 1."),
-        ("isCool isSliced", "This is a cool sliced apple 1."),
-        ("isClean isHot", "This is a hot and clean apple 1."),
-        ("isClean isCool", "This is a cool and clean apple 1."),
-        ("isHot isCool", "This is a hot apple 1."),
-        ("isClean", "This is a clean apple 1."),
-        ("isCool", "This is a cold apple 1."),
-        ("isSliced", "This is a sliced apple 1."),
-        ("toggleable isToggled", "This apple 1 is on."),
+        ("isClean isHot isSliced", "a hot and clean sliced"),
+        ("isClean isCool isSliced", "a cool and clean sliced"),
+        ("isClean isSliced", "a clean sliced"),
+        ("isHot isSliced", "a hot sliced"),
+        ("isCool isSliced", "a cool sliced"),
+        ("isClean isHot", "a hot and clean"),
+        ("isClean isCool", "a cool and clean"),
+        ("isHot isCool", "a hot"),
+        ("isClean", "a clean"),
+        ("isCool", "a cold"),
+        ("isSliced", "a sliced"),
     ],
 )
 def test_examining_the_object_in_hand(kitchen, facts, words):
     world = kitchen(also=" ".join(f"({fact} Apple_bar_1)" for fact in facts.split()))
     commands = "go to drawer 1, take apple 1 from countertop 1, examine apple 1"
-    assert play(world, commands)[-1] == words
+    assert play(world, commands)[-1] == f"This is {words} apple 1."
 
 
 @pytest.mark.parametrize(
@@ -229,8 +227,8 @@ def test_copies_and_pickles_branch_from_the_same_state(kitchen):
     play(world, MUG)
     anchor, facts = world.anchor(), world.facts()
     for twin in (copy.deepcopy(world), pickle.loads(pickle.dumps(world))):
-        assert (twin.anchor(), twin.facts()) == (anchor, facts)
-        assert twin.admissible() == world.admissible()
+        assert (twin.anchor(), twin.facts(), twin.admissible()) == (
+            *(anchor, facts), world.admissible())  # fmt: skip
         play(twin, "open drawer 1, move mug 3 to drawer 1, take mug 1 from drawer 1")
         assert twin.anchor() != anchor
         assert (world.anchor(), world.facts()) == (anchor, facts)
@@ -278,39 +276,3 @@ go to fridge 1, heat mug 3 with microwave 1, cool mug 3 with fridge 1, open frid
 move mug 3 to fridge 1, go to sidetable 1, use desklamp 1, {KNIFE}, slice apple 1 with knife 1"""
     anchors = [play(world, command) and world.anchor() for command in commands.split(", ")]
     assert len(set(anchors)) == len(anchors)
-
-
-VERBS = ["go to {r}", "open {r}", "close {r}", "take {o} from {r}", "move {o} to {r}",
-         "clean {o} with {r}", "heat {o} with {r}", "cool {o} with {r}", "use {o}", "examine {r}",
-         "examine {o}", "slice {o} with knife 1", "look", "inventory", "help", "dance"]  # fmt: skip
-
-
-@settings(max_examples=80)
-@given(data=st.data(), task=st.sampled_from(["pick", "clean", "heat", "cool", "pick2", "look"]))
-def test_any_play_keeps_the_rules(data, task):
-    """Admissible is accepted, anchors are the facts, progress is a share and 1 when won."""
-    world = World(parse_game(kitchen_data(task), "t", "toy"))
-    facts_of: dict[str, list[str]] = {}
-    progress = 0.0
-    for _ in range(data.draw(st.integers(1, 25))):
-        admissible = world.admissible()
-        assert admissible == sorted(set(admissible))
-        verb = data.draw(st.sampled_from(VERBS))
-        free = verb.format(
-            o=data.draw(st.sampled_from(world.game.objects)),
-            r=data.draw(st.sampled_from(world.game.receptacles)),
-        )
-        command = data.draw(st.sampled_from([*admissible, free]))
-        before = world.anchor()
-        feedback = world.execute(command)
-        assert world.accepted == (command in admissible) == (feedback != NOTHING)
-        assert world.accepted or world.anchor() == before
-        facts = world.facts()
-        state = [f for f in facts if not f.startswith("objectatlocation") or "(apple 1," in f]
-        assert facts_of.setdefault(world.anchor(), state) == state
-        last, progress = progress, measure_milestones(world)
-        assert 0 <= progress <= 1
-        assert (progress == 1) == world.won
-        if not command.startswith(("move", "take", "heat", "cool", "go")):
-            assert progress >= last, command
-    assert len(set(map(tuple, facts_of.values()))) == len(facts_of)

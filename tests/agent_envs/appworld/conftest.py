@@ -1,4 +1,4 @@
-"""Interpreters without a world, and a server that speaks as the real benchmark's does."""
+"""Sessions, interpreters without a world, and a server that speaks as the benchmark's does."""
 
 from __future__ import annotations
 
@@ -11,10 +11,41 @@ from pathlib import Path
 import pytest
 
 from agent_envs.appworld import tasks
+from agent_envs.appworld.apps import APPS
 from agent_envs.appworld.interpreter import Interpreter
 from agent_envs.appworld.mini import MiniWorld
+from agent_envs.appworld.session import Session
 
 sys.path.append(str(Path(__file__).parent))  # for attacks.py
+
+
+@pytest.fixture
+def session():
+    """The apps of a household with an event that has a guest."""
+    opened = tasks.make_task("pay_the_family-0")
+    state = opened.household.state.copy()
+    state.change("events", 101, guests=["old.guest@postbox.example"])
+    return Session(opened.household._replace(state=state), opened.instruction, APPS)
+
+
+@pytest.fixture
+def call(session):
+    """Calls an API of an app that needs log-in: the value, or the status of the refusal."""
+    tokens = {}
+
+    def called(app, api, **given):
+        if app not in tokens:
+            account = {"username": session.email, "password": session.passwords[app]}
+            tokens[app] = session.call(app, "login", account)["value"]["access_token"]
+        reply = session.call(app, api, {"access_token": tokens[app], **given})
+        return reply["value"] if "value" in reply else read_status(reply)
+
+    return called
+
+
+def read_status(reply):
+    """The status in a refusal."""
+    return int(reply["error"].partition("status code is ")[2][:3])
 
 
 def echo(app, api, given):

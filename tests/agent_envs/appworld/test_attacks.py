@@ -6,7 +6,6 @@ import ctypes
 import errno
 import json
 import os
-import socket
 import struct
 import subprocess
 import sys
@@ -16,7 +15,6 @@ import attacks
 import pytest
 from attacks import costs_its_turn, harness, start, warden_with
 
-from agent_envs.appworld import interpreter
 from agent_envs.appworld.guest import syscalls
 
 pytestmark = pytest.mark.slow
@@ -142,36 +140,6 @@ def test_what_costs_only_itself(kind, name):
 @pytest.mark.parametrize("number", [0x4000_0000, 0x4000_0027, -1])
 def test_the_other_table_ends_the_interpreter(number):
     assert costs_its_turn(harness({"": f"libc.syscall(ctypes.c_long({number}))"}))
-
-
-def one_of_many(channel, deadline):
-    """The next message, whatever is behind it."""
-    channel.settimeout(None)
-    try:
-        head = channel.recv(20, socket.MSG_WAITALL)
-        return head[4:], channel.recv(int.from_bytes(head[:4], "big"), socket.MSG_WAITALL)
-    except ConnectionError as error:
-        raise EOFError from error
-
-
-def test_answers_ahead_are_believed_where_tokens_are_known_and_nothing_rests(monkeypatch):
-    monkeypatch.setattr(interpreter.secrets, "token_bytes", bytes)
-    monkeypatch.setattr(interpreter, "receive", one_of_many)
-    monkeypatch.setattr(interpreter.Process, "rest", lambda self: None)
-    for name in ("500 results in one packet", "guessed tokens", "two calls in one packet"):
-        assert attacks.is_believed(attacks.AHEAD[name])
-    assert attacks.runs_on(attacks.ON["a loop"])
-
-
-SILENT = """
-from agent_envs.appworld.guest import variables
-variables.Variables._report = lambda self, *, meddling: None
-"""
-
-
-def test_keys_are_forged_where_the_world_is_not_told_before():
-    with warden_with(SILENT):
-        assert all(map(attacks.forges_its_key, attacks.KEYS.values()))
 
 
 def test_the_harness_sees_what_gets_through():

@@ -10,11 +10,9 @@ import signal
 import tomllib
 from pathlib import Path
 
-import gymnasium as gym
 import pytest
 from attacks import ESCAPE, below, start, warden_with
 
-import agent_envs  # noqa: F401  registers the id
 from agent_envs.appworld import sandbox
 from agent_envs.appworld.guest import ends
 from agent_envs.appworld.sandbox import SandboxError, start_warden
@@ -47,23 +45,19 @@ def test_the_agents_end(monkeypatch, name):
         assert ("NameError" in interpreter.execute("x", None)) is (not kept)
     assert interpreter.execute("print(first)", None) == "1"
     assert not interpreter.lost
-    interpreter.close()
 
 
 def test_full_memory_can_be_given_back():
     interpreter = start(30)
     interpreter.execute(FULL, None)
     assert interpreter.execute("del x\nprint(len(bytes(10**8)))", None) == "100000000"
-    interpreter.close()
 
 
 def test_a_copy_of_an_interpreter_with_full_memory_goes_on():
     first = start(30)
     first.execute(f"{FULL}while len(x) > 100_000: x.pop()", None)
     second = copy.copy(first)
-    for one in (first, second):
-        assert one.execute("print(len(x))", None) == "100000"
-        one.close()
+    assert [one.execute("print(len(x))", None) for one in (first, second)] == ["100000"] * 2
     assert first.key == second.key
 
 
@@ -76,7 +70,6 @@ def test_cpu_time_is_the_agents_although_its_end_is_a_kill():
         output = interpreter.execute(code, lambda *call: calls.append(call) or {"value": 1})
         assert f"{ENDED} (it used its 1 seconds of CPU time)." in output
         assert interpreter.execute("print(x)", None) == "1"
-        interpreter.close()
     assert len(calls) == 1
 
 
@@ -112,21 +105,6 @@ def test_what_comes_after_the_result_fails_its_own_turn(lines, then, told):
         interpreter = start(30)
         assert f"{ENDED} ({told})." in interpreter.execute(f"{ESCAPE}{SAY}{then}", None)
         assert interpreter.journal == []
-        interpreter.close()
-
-
-def test_full_memory_is_an_invalid_turn():
-    env = gym.make("AppWorld-v0", split="all", timeout=60)
-    env.reset(seed=1)
-    env.step("```python\nwho = apis.supervisor.show_profile()['email']\n```")
-    code = f"{FULL}apis.api_docs.show_app_descriptions()\ny = bytes(10**8)"
-    observation, _, terminated, truncated, info = env.step(f"```python\n{code}\n```")
-    assert LIMIT in observation
-    assert (info["valid"], info["invalid_reason"]) == (False, "error")
-    assert (terminated, truncated) == (False, False)
-    code = "print(apis.supervisor.show_profile()['email'] == who)"
-    assert env.step(f"```python\n{code}\n```")[0] == "True"
-    env.close()
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
@@ -144,7 +122,6 @@ def test_a_signal_from_outside_is_the_machines(number):
 
     interpreter = start(30)
     assert interpreter.execute("print(apis.a.b(), apis.a.b())", once) == "1 2"
-    interpreter.close()
 
 
 REFUSE = """
@@ -195,7 +172,6 @@ def test_what_the_machine_refuses_is_no_fault_of_the_agent(lines, told):
     with pytest.raises(SandboxError, match=told), warden_with(lines):
         interpreter.execute("x = 1", None)
     assert interpreter.execute("print(1)", None) == "1"  # the machine has room again
-    interpreter.close()
 
 
 @pytest.mark.parametrize(
@@ -225,7 +201,6 @@ def test_no_descriptor_left_in_this_process():
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert interpreter.execute("print(1)", None) == "1"
-    interpreter.close()
 
 
 def test_limits_that_are_lower_already_are_kept():
@@ -236,7 +211,6 @@ def test_limits_that_are_lower_already_are_kept():
         interpreter = start(30)
         assert "PermissionError" in interpreter.execute(code, None)  # no call reads them
         assert interpreter.execute("print(1)", None) == "1"
-        interpreter.close()
 
 
 @pytest.mark.parametrize(

@@ -83,33 +83,24 @@ def test_the_contract_of_the_http_backend(served, lists):
     check_agent_env(env, copies=False)
 
 
-def test_no_wrapper_and_documented_keys():
+def test_what_the_agent_reads_first():
     env = gym.make("AppWorld-v0")
-    assert env is env.unwrapped
     own = {"action", "supervisor", "datetime", "tests", "tests_passed", "failures", "harm"}
-    assert set(env.reset(seed=1)[1]) == {*INFO_KEYS, *own}
+    ((observation, *_, info),) = play(env)
+    assert set(info) == {*INFO_KEYS, *own}
+    assert info["goal"] in observation.splitlines()
+    for part in ("show_app_descriptions", "show_account_passwords", "complete_task"):
+        assert part in observation
+    assert info["supervisor"]["email"] in observation
+    assert info["datetime"] in observation
     with pytest.raises(ValueError, match="reads whole replies itself"):
         ParseReply(env)
 
 
 def test_the_panels():
-    assert {split: len(make(split=split).panel) for split in ("train", "val", "test")} == {
-        "train": 264,
-        "val": 88,
-        "test": 88,
-    }
-    assert len(make(split="test_unseen").panel) == 120
-    assert len(make().panel) == 560
+    sizes = {"train": 264, "val": 88, "test": 88, "test_unseen": 120, "all": 560}
+    assert {split: len(make(split=split).panel) for split in sizes} == sizes
     assert len(make(split="train", families=["tick_off", "tag_notes"]).panel) == 24
-
-
-def test_what_the_agent_reads_first():
-    ((observation, *_, info),) = play(make())
-    assert info["goal"] in observation.splitlines()
-    assert info["supervisor"]["email"] in observation
-    assert info["datetime"] in observation
-    for name in ("show_app_descriptions", "show_account_passwords", "complete_task"):
-        assert name in observation
 
 
 def test_a_solved_task():
@@ -185,36 +176,14 @@ def test_a_reply_without_code_runs_nothing(said):
     assert env.transcript[-1][0] == ""
 
 
-def test_only_the_first_block_is_run():
-    env = make()
-    env.reset(options={"task_id": TASK})
-    said = "One:\n```python\nprint(1) # apis.\n```\ntwo:\n```python\nprint(2)\n```"
-    observation, *_, info = env.step(said)
-    assert (observation, info["valid"]) == ("1", True)
-    assert env.transcript[-1] == ("print(1) # apis.", "1")
-
-
-def test_a_thought_without_end():
-    code = "```python\nprint(apis.supervisor.show_profile()['email'])\n```"
-    env = make(max_thinking=200)
-    env.reset(options={"task_id": TASK})
-    assert env.step(f"<think>short\n{code}")[4]["valid"]
-    *_, info = env.step(f"<think>{'long ' * 50}\n{code}")
-    assert (info["invalid_reason"], info["action"] != "") == ("format", True)
-    assert env.step(f"<think>{'long ' * 50}</think>\n{code}")[4]["valid"]
-
-
 @pytest.mark.parametrize(
     ("feedback", "reason"),
     [
-        ("all is well", ""),
         ("Execution successful.", ""),
         ("No code available to execute.", "format"),
         ("Maximum number of executions (50) reached.", "timeout"),
         ("Execution failed. Traceback:\nException: Execution timed out after 100 s", "timeout"),
-        ("Exception: No app named 'x' found.", "unknown"),
         ("No app named x\nExecution failed. Traceback:\nZeroDivisionError: x", "error"),
-        ('Exception: Response status code is 422:\n{"message": ""}', "refused"),
         ('Exception: Response status code is 500:\n{"message": ""}', "error"),
     ],
 )
@@ -222,19 +191,30 @@ def test_reading_feedback(feedback, reason):
     assert classify_feedback(feedback) == reason
 
 
-def test_thoughts_without_end_are_read_in_no_time():
+X = "```python\napis.x\n```"
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "neat"),
+    [
+        (f"One:\n{X}\ntwo:\n```python\nprint(2)\n```", "apis.x", True),
+        (f"a</think>{X}<think>```python\n2\n```</think>", "apis.x", True),
+        (f"<think>a<think>b</think>{X}</think>", "apis.x", True),
+        ("``<think>x</think>`python\n1\n```", "1", False),
+        ("```python \r\napis.x\n```", "apis.x", True),
+        ("```python\nx\n```", "x", False),
+        ("```py\napis.x\n```", "", False),
+        (f"<think>short\n{X}", "apis.x", True),
+        (f"<think>{'long ' * 50}\n{X}", "apis.x", False),
+        (f"<think>{'long ' * 50}</think>\n{X}", "apis.x", True),
+        ("<think>" * 9000 + X, "apis.x", False),  # a regular expression took 15 s
+    ],
+    ids=range(11),
+)
+def test_reading_replies(said, code, neat):
     started = time.monotonic()
-    assert read_reply("<think>" * 9000 + "```python\napis.x\n```", 8000) == ("apis.x", False)
-    assert time.monotonic() - started < 5  # a regular expression took 15 s
-
-
-def test_reading_replies():
-    assert read_reply("a</think>```python\n1\n```<think>```python\n2\n```</think>", 10)[0] == "1"
-    assert read_reply("<think>a<think>b</think>```python\n1\n```</think>", 10)[0] == "1"
-    assert read_reply("``<think>x</think>`python\n1\n```", 10)[0] == "1"
-    assert read_reply("```python \r\napis.x\n```", 10) == ("apis.x", True)
-    assert read_reply("```python\nx\n```", 10) == ("x", False)
-    assert read_reply("```py\napis.x\n```", 10) == ("", False)
+    assert read_reply(said, 200) == (code, neat)
+    assert time.monotonic() - started < 5
 
 
 def anchors(*codes):
@@ -295,8 +275,8 @@ def test_anchors_know_what_was_asked_for_and_done_and_harm():
 def test_harm_is_told_in_the_turn_that_did_it():
     enter = LOOK + 't = apis.notes.login(username=me["email"], password=passwords["notes"])'
     overwrite = "apis.notes.update_note(access_token=t['access_token'], note_id=101, text='')"
-    steps = play(make(), enter, overwrite, LOOK)
-    assert [len(step[4]["harm"]) for step in steps] == [0, 0, 1, 0]
+    harm = [len(step[4]["harm"]) for step in play(make(), enter, overwrite, LOOK)]
+    assert harm == [0, 0, 1, 0]
 
 
 def test_a_success_needs_the_end(monkeypatch):
@@ -317,13 +297,12 @@ def test_35_turns_and_the_failures_at_their_end():
     assert [bool(step[4]["failures"]) for step in steps] == [False] * 34 + [True]
 
 
-def test_without_progress_it_is_0_also_at_a_wrong_end():
-    (_, step) = play(make(progress="none"), "apis.supervisor.complete_task()")
-    assert (step[4]["success"], step[4]["progress"]) == (False, 0.0)
-    _, step = play(make(), "apis.supervisor.complete_task()")
-    assert step[1:4] == (0.0, True, False)
-    assert 0 < step[4]["progress"] < 1
-    assert "change 1 of 6 in items is made" in step[4]["failures"]
+def test_a_wrong_end_with_and_without_progress():
+    for progress, low, high in (("none", 0, 0), ("tests", 0.01, 0.99)):
+        _, step = play(make(progress=progress), "apis.supervisor.complete_task()")
+        assert (*step[1:4], step[4]["success"]) == (0.0, True, False, False)
+        assert low <= step[4]["progress"] <= high
+        assert "change 1 of 6 in items is made" in step[4]["failures"]
 
 
 @pytest.mark.parametrize(
@@ -341,13 +320,11 @@ def test_rewards(reward, expected):
     assert [step[1] for step in steps[1:]] == pytest.approx(expected)
 
 
-def test_a_fraction_is_paid_when_the_turns_run_out():
-    steps = play(make(reward="fraction", max_turns=2), "print(1)", "print(2)")
-    assert [step[1] for step in steps] == pytest.approx([0.0, 0.0, 2 / 9])
+@pytest.mark.parametrize("codes", [["print(1)", "print(2)"], ["print(1)"]])
+def test_a_fraction_is_paid_when_the_turns_run_out(codes):
+    _, *steps = play(make(reward="fraction", max_turns=len(codes)), *codes)
+    assert [step[1] for step in steps] == pytest.approx([0.0, 2 / 9][-len(codes) :])
     assert steps[-1][2:4] == (False, True)
-    env = make(reward="fraction", max_turns=1)
-    env.reset(options={"task_id": TASK})
-    assert env.step("nothing")[1] == pytest.approx(2 / 9)
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
@@ -391,13 +368,15 @@ def test_refused_options(options, message):
 def test_what_it_reads_from_a_request_is_what_the_task_was_made_with(family):
     for seed in range(60):
         task = make_task(f"{family.name}-{seed}")
-        assert solve(task.instruction) == family.write_solution(task.plan)
+        codes = family.write_solution(task.plan)
+        assert solve(task.instruction) == codes
+        assert all(read_reply(reply(code), 100) == (code, True) for code in codes)
 
 
 @pytest.mark.parametrize(
     "family",
     [
-        pytest.param(name, marks=pytest.mark.long if place % 4 else ())
+        pytest.param(name, marks=pytest.mark.long if place % 8 else ())
         for place, name in enumerate(FAMILIES)
     ],
 )

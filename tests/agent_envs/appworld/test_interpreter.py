@@ -17,6 +17,7 @@ from attacks import ESCAPE, NOW, below, start
 import agent_envs  # noqa: F401  registers the id
 from agent_envs.appworld.interpreter import Interpreter
 from agent_envs.appworld.sandbox import start_warden
+from tests.agent_envs.appworld.conftest import echo
 
 pytestmark = pytest.mark.slow
 
@@ -28,10 +29,6 @@ for number in range(3, 16):
     except OSError:
         pass
 """
-
-
-def echo(app, api, given):
-    return {"value": [app, api, given]}
 
 
 def interpreters():
@@ -84,21 +81,16 @@ def test_variables_files_and_chance_stay_from_turn_to_turn(run):
     assert run("print(0 < x < 1, open('f').read(), random.random() != x)") == "True text True"
 
 
-def test_the_same_seed_draws_the_same():
-    def drawn(seed):
-        code = "import random\nprint(random.random(), {'a', 'b', 'c', 'd'}, hash('a'))"
+def test_chance_is_of_the_seed_and_never_the_machines():
+    def draw(seed, made="Random()"):
+        code = f"import random\nr = random.{made}\nprint(r.random(), random.random(), hash('a'))"
         return Interpreter(NOW, seed, timeout=20).execute(code, echo)
 
-    assert drawn("one") == drawn("one") != drawn("two")
-
-
-def test_chance_is_never_the_machines():
-    code = "import random\nprint(random.Random().random(), random.SystemRandom)"
-    assert "has no attribute 'SystemRandom'" in start().execute(code, echo)
+    assert draw("one") != draw("two")
     for made in ("Random()", "Random(None)", "Random(3); r.seed()"):
-        code = f"import random\nr = random.{made}\nprint(r.random())"
-        drawn = {Interpreter(NOW, "one", timeout=20).execute(code, echo) for _ in range(3)}
-        assert len(drawn) == 1
+        assert len({draw("one", made) for _ in range(3)}) == 1
+    code = "import random\nprint(random.SystemRandom)"
+    assert "has no attribute 'SystemRandom'" in start().execute(code, echo)
 
 
 def keys_after(*codes):

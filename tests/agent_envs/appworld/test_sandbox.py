@@ -35,7 +35,6 @@ def test_what_changes_modules_has_no_readable_key():
         interpreter = start()
         assert interpreter.execute(code, None) == "Execution successful."
         keys.add(interpreter.key)
-        interpreter.close()
     assert len(keys) == 12
 
 
@@ -53,7 +52,6 @@ def test_no_text_has_a_path_of_the_host():
     hidden = [str(REPOSITORY), sys.prefix, sys.base_prefix, library, *site.getsitepackages()]
     interpreter = start()
     told = [interpreter.execute(code, reply_none) for code in lines]
-    interpreter.close()
     assert len("".join(told)) > 100_000
     for code, text in zip(lines, told, strict=True):
         assert not [path for path in hidden if path in text], (code, text)
@@ -98,8 +96,6 @@ def test_refused_by_the_kernel(attempt):
         assert attacker.execute("print('on')", reply_none) == "on"
         assert other.execute("print(x)", None) == "1"
         assert other._process.number == pid
-        attacker.close()
-        other.close()
     assert start_warden() is keeper
     assert keeper.alive
 
@@ -194,7 +190,6 @@ ORDINARY = {"user": 12_345, "group": 12_345, "extra_groups": []}
     ("file", "part"),
     [
         ("test_sandbox.py", "by_the_kernel or ordinary_user"),
-        ("test_attacks.py", "costs_only and not loops"),
         pytest.param("test_attacks.py", "held or costs_only or alone", marks=pytest.mark.long),
         pytest.param("test_sandbox.py", "test", marks=pytest.mark.long),
         pytest.param("test_attacks.py", "test", marks=pytest.mark.long),

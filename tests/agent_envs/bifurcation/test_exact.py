@@ -55,21 +55,15 @@ def test_leaving_early():
 def test_a_mistake_that_can_be_taken_back():
     # without a limit V = 1/3 + 2/3 (1/2 V + 1/2 0), so V = 1/2; "back" gains 1/4 over V(aside)
     env, name, task = make("reversible", max_turns=60)
-    actions = [*choose_doors(task, find_wrong(task))[: task.bell + 1], BACK]
-    *_, fall, back = turn_values(env, name, uniform, actions)
+    fallen = choose_doors(task, find_wrong(task))[: task.bell + 1]
+    *_, fall, back = turn_values(env, name, uniform, [*fallen, BACK])
     assert (fall.value, fall.advantage) == pytest.approx((1 / 2, 1 / 4 - 1 / 2))
     assert (back.value, back.action_value) == pytest.approx((1 / 4, 1 / 2))
-    *_, on = turn_values(env, name, uniform, [*actions[:-1], ON])
+    *_, on = turn_values(env, name, uniform, [*fallen, ON])
     assert on.advantage == pytest.approx(-1 / 4)
-
-
-def test_the_turn_limit_counts():
     # one turn more than the rooms: going back takes two, so that only the first try counts
-    rooms = len(make("reversible")[2].doors)
-    env, name, task = make("reversible", max_turns=rooms + 1)
-    *_, fall, back = turn_values(
-        env, name, uniform, [*choose_doors(task, find_wrong(task))[: task.bell + 1], BACK]
-    )
+    env, *_ = make("reversible", max_turns=len(task.doors) + 1)
+    *_, fall, back = turn_values(env, name, uniform, [*fallen, BACK])
     assert fall.value == pytest.approx(1 / 3)
     assert (back.value, back.advantage) == (0, 0)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from agent_envs.ezpoints.cards import BLACK, COLOURS, FITTING, RED, draw
+from agent_envs.ezpoints.cards import BLACK, FITTING, RED, draw
 from agent_envs.ezpoints.rules import SUITS, SYMBOLS, VALUES, Card
 
 HAND = Card("K", "S"), Card("2", "H")
@@ -33,11 +33,12 @@ def test_every_card_and_every_formula_looks_different():
     assert len({draw(HAND, formula).tobytes() for formula in formulas}) == 16
 
 
-@pytest.mark.parametrize("suit", SUITS)
-def test_a_rank_has_so_many_pips(suit):
+@pytest.mark.parametrize(("suit", "colour"), [("C", BLACK), ("D", RED), ("H", RED), ("S", BLACK)])
+def test_a_rank_has_so_many_pips_in_the_colour_of_its_suit(suit, colour):
     # Beside the corners, whose ink differs with the rank's letters: the columns from 29 to 95.
     faces = [draw_face(Card(str(n), suit))[:, 29:95] for n in range(2, 11)]
-    ink = [count_pixels(face, COLOURS[suit]) for face in faces]
+    ink = [count_pixels(face, colour) for face in faces]
+    assert ink[0] > 0
     assert np.array(ink) / np.arange(2, 11) == pytest.approx(ink[0] / 2, rel=0.05)
 
 
@@ -53,9 +54,3 @@ def test_of_a_long_formula_the_end_is_shown():
     long = "+" * 50 + "2*6" * 4
     assert np.array_equal(draw(HAND, long), draw(HAND, long[-FITTING:]))
     assert not np.array_equal(draw(HAND, long), draw(HAND, long + "="))
-
-
-@pytest.mark.parametrize(("suit", "red"), [("C", False), ("D", True), ("H", True), ("S", False)])
-def test_hearts_and_diamonds_are_red(suit, red):
-    picture = draw((Card("2", suit), Card("10", suit)), "")
-    assert [count_pixels(picture, ink) > 0 for ink in (RED, BLACK)] == [red, not red]

@@ -114,37 +114,32 @@ def test_answers_by_hand(actions, reward):
     assert last[0].startswith(notice)
 
 
-def test_rl4vlm_ends_when_the_formula_is_full():
-    signs = ["+"] * 6  # six symbols, the most there is room for
-    steps = play(make(reward="rl4vlm"), EVEN, [*signs, "="])
-    assert select(steps, "progress") == [(0.0, 0.0)] * 6 + [(-1.0, 0.0)]
-    assert steps[-2][4]["admissible_actions"] == []
-    assert steps[-1][2:4] == (False, True)
-    assert steps[-1][4]["invalid_reason"] == "refused"
-    assert steps[-1][4]["formula"] == steps[-2][4]["formula"] == "++++++"
-
-
-def test_verl_agent_ends_after_eight_turns():
-    steps = play(make(reward="verl-agent"), TENTH, ["7"] * 8)
-    assert [step[1:4] for step in steps[1:]] == [(0, False, False)] * 7 + [(0, False, True)]
+@pytest.mark.parametrize(
+    ("reward", "actions", "last"),
+    [("verl-agent", ["7"] * 8, 0.0), ("rl4vlm", [*"++++++", "="], -1.0)],
+)
+def test_games_end_without_an_answer(reward, actions, last):
+    steps = play(make(reward=reward), EVEN, actions)
+    assert select(steps, "progress") == [(0.0, 0.0)] * (len(actions) - 1) + [(last, 0.0)]
+    assert [step[2:4] for step in steps[-2:]] == [(False, False), (False, True)]
+    if reward == "rl4vlm":  # six symbols are the most there is room for
+        assert steps[-2][4]["admissible_actions"] == []
+        assert steps[-1][4]["invalid_reason"] == "refused"
+        assert steps[-1][4]["formula"] == "++++++"
 
 
 def test_the_text_by_hand():
     steps = play(make(), TENTH, ["10", "3", "10", "ten", "+", "2", "="])
     table = "cards: K of spades, 2 of hearts\ncurrent formula: "
+    asked = "An action is one of 1 2 3 4 5 6 7 8 9 10 + * =."
+    notices = ("", "", "3 is not on the cards.", "10 is used up.", asked, "", "", "That makes 12.")
+    formulas = ("", "10", "10", "10", "10", "10+", "10+2", "10+2=")
     assert [step[0] for step in steps] == [
-        table + "''",
-        table + "'10'",
-        "3 is not on the cards.\n" + table + "'10'",
-        "10 is used up.\n" + table + "'10'",
-        "An action is one of 1 2 3 4 5 6 7 8 9 10 + * =.\n" + table + "'10'",
-        table + "'10+'",
-        table + "'10+2'",
-        "That makes 12.\n" + table + "'10+2='",
+        f"{notice}\n{table}'{formula}'".lstrip()
+        for notice, formula in zip(notices, formulas, strict=True)
     ]
     info = steps[0][4]
-    assert info["cards"] == ["K of spades", "2 of hearts"]
-    assert info["numbers"] == [10, 2]
+    assert (info["cards"], info["numbers"]) == (["K of spades", "2 of hearts"], [10, 2])
     assert "12" in info["goal"]
 
 
@@ -190,16 +185,10 @@ def test_anchors_are_of_numbers_and_formula_only():
     def anchor(codes, *actions):
         return play(env, codes, actions)[-1][4]["anchor"]
 
-    (same,) = {anchor(codes, "2") for codes in [("KS", "2H"), ("2D", "QC"), ("10C", "2C")]}
-    others = [
-        anchor(("KS", "2H")),
-        anchor(("KS", "2H"), "10"),
-        anchor(("6S", "2H"), "2"),
-        anchor(("KS", "2H"), "2", "+"),
-        anchor(("KS", "2H"), "2", "="),
-    ]
-    assert len({same, *others}) == 6
-    assert anchor(("KS", "2H"), "2", "2", "7") == same
+    (same,) = {anchor(codes, "2") for codes in [TENTH, ("2D", "QC"), ("10C", "2C")]}
+    assert anchor(TENTH, "2", "2", "7") == same
+    others = [anchor(TENTH, *actions) for actions in ("", ["10"], "2+", "2=")]
+    assert len({same, anchor(("6S", "2H"), "2"), *others}) == 6
 
 
 @given(st.lists(st.sampled_from(SYMBOLS), max_size=8), st.sampled_from(["success", "rl4vlm"]))

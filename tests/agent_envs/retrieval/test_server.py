@@ -192,11 +192,7 @@ def test_accepted_connections_send_at_once():
         (422, {"query": "a", "topk": True}, "topk is in"),
         (422, {"query": "a", "return_scores": 1}, "return_scores is true or false, got 1"),
         (413, {"queries": ["a"] * 10_000}, "at most 4096 queries, got 10000"),
-        (
-            413,
-            {"queries": ["a"] * 4000, "topk": 100},
-            "at most 65536 passages, not 100 for each",
-        ),
+        (413, {"queries": ["a"] * 4000, "topk": 100}, "at most 65536 passages, not 100 for each"),
     ],
 )
 def test_refused_requests(url, status, body, message):

@@ -211,6 +211,7 @@ def test_digits_of_two_numbers_are_not_one_number():
         ),
         ("How old is it?", ["17 million years"], ["17 Myr", "17 Ma", "17,000 kyr"], ["17 yr"]),
         ("How old is it?", ["124 years"], ["124 y", "124 a", "124 yr."], ["124 m", "124 d", "124"]),
+        ("Which code is it?", ["007"], ["007", "007."], ["7", "07", "0 07"]),
         ("How long is it?", ["3 weeks"], ["3 wk", "3 wks", "3 week"], ["3 months", "21"]),
         (
             "Into which isotope does it decay?",

@@ -212,15 +212,6 @@ def test_the_protocols_limits(make, play, protocol, searches):
     assert strict.reset()[1]["searches_left"] == 6
 
 
-def test_what_is_not_understood_costs_a_turn_and_no_search(make, play):
-    *_, (*_, info) = play(make(max_turns=3, max_searches=3), "hm", SEARCH.format("chad"))
-    assert (info["searches_left"], info["turn"]) == (2, 2)
-    assert play(make(max_turns=2), "hm", "x" * 70_000)[-1][1:4] == (0.0, False, True)
-    none = play(make(max_searches=0, max_turns=1), SEARCH.format("chad"))
-    assert values(none, "searches_left") == [0, 0]
-    assert none[1][4]["invalid_reason"] == "refused"
-
-
 # progress and anchors
 
 
@@ -299,21 +290,17 @@ def test_the_text_anchor_is_the_latest_information(make, play):
     assert one == found != hm == ""
 
 
-def test_each_part_of_the_anchor_counts():
-    facts = Facts("q", ("a",), frozenset({"a"}), searches=1, answered=False)
-    changes = [{"question": "p"}, {"seen": frozenset({"a", "b"})}, {"answered": True}]
-    anchors = [facts._replace(**change).make_anchor(2, True) for change in [{}, *changes]]
-    assert len({*anchors, facts.make_anchor(1, True), facts.make_anchor(2, False)}) == 6
+def test_facts_of_gold_passages_and_of_a_shown_answer():
+    facts = Facts("q", ("a", "b", "a"), frozenset({"a", "c"}), searches=1, answered=False)
+    assert facts.progress == 1 / 2
+    anchors = [facts._replace(answered=shown).make_anchor(2, True) for shown in (False, True)]
+    assert anchors[0] != anchors[1]
     way = facts._replace(searches=2, gained=True, first_answered=True)
-    assert way.make_anchor(2, True) == facts.make_anchor(2, True)
-
-
-def test_only_gold_passages_show_the_answer_if_they_are_known():
+    assert way.make_anchor(2, True) == anchors[0]
     accepted = Accepted(["Lima"], "Which city is the capital of Peru?")
     found = [Passage("a", "Peru", "Its capital is Lima.")]
     shown = [Facts("q", gold).has_answer(found, accepted) for gold in ((), ("a",), ("b",))]
     assert shown == [True, True, False]
-    assert Facts("q", ("a", "b", "a"), frozenset({"a", "c"})).progress == 1 / 2
 
 
 # rewards
@@ -521,6 +508,8 @@ def test_no_reply_breaks_it_and_only_the_answer_is_a_success(
 
 # refusals
 
+VERL = {"protocol": "verl_agent", "strict_compat": True}
+
 
 @pytest.mark.parametrize(
     ("options", "message"),
@@ -533,10 +522,7 @@ def test_no_reply_breaks_it_and_only_the_answer_is_a_success(
         ({"max_turns": 0}, "max_turns must be at least 1, got 0"),
         ({"retriever": "bm52"}, "unknown retriever 'bm52', did you mean 'bm25'?"),
         ({"retriever": "bm25", "data": ()}, "'bm25' needs a corpus.jsonl in the data folder, or a"),
-        (
-            {"protocol": "verl_agent", "strict_compat": True, "reward": "format"},
-            "reward='format' with strict_compat needs protocol='search_r1'",
-        ),
+        (VERL | {"reward": "format"}, "with strict_compat needs protocol='search_r1'"),
         ({"strict_compat": True, "max_searches": 2}, "set max_turns instead of max_searches"),
         ({}, "reads whole replies itself"),
     ],

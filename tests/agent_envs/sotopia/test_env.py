@@ -1,4 +1,4 @@
-"""Sotopia-v0: turns, rewards, ends, self-chat, and twenty thousand acts of any kind."""
+"""Sotopia-v0: turns, rewards, ends, self-chat, the anchor."""
 
 from __future__ import annotations
 
@@ -90,15 +90,11 @@ def test_taking_an_offer_that_there_is_not_is_refused_and_not_noticed():
 def test_what_was_agreed_in_words_is_repeated_back():
     env = opened()
     env.step("Good morning!")
-    offered = env.unwrapped.talk.standing[1]
+    terms = f"${env.unwrapped.talk.standing[1][0]}"
     observation, *_, info = env.step("Agreed.")
-    terms = f"${offered[0]}"
     assert f"You agreed to this: {terms}. Say otherwise in your next turn" in observation
     assert (info["agreed"], info["pending"]) == ("", terms)
     assert "You agreed to this" in env.step('{"action_type": "sing"}')[0]  # still to be taken back
-    observation, *_, info = env.step("Have a nice day.")
-    assert (info["agreed"], info["pending"]) == ("", terms)
-    assert "It binds you when you agree again, do nothing or leave." in observation
     *_, info = env.step("Yes.")
     assert (info["agreed"], info["pending"]) == (terms, "")
 
@@ -138,18 +134,6 @@ def test_rewards_of_the_same_talk():
     others = sum((scores[n] - a) / (b - a) for n, (a, b) in RANGES.items() if n != "goal")
     assert paid["weighted"] == pytest.approx((3 * scores["goal"] / 10 + others) / 9)
     assert info["overall"] == pytest.approx(sum(scores.values()) / 7)
-
-
-@pytest.mark.parametrize("task", range(8))
-def test_progress_is_the_way_to_a_goal_of_six_and_success_is_above_it(task):
-    env = opened(task)
-    ended = False
-    while not ended:
-        _, _, terminated, truncated, info = env.step(Explorer(env).act())
-        assert info["progress"] == pytest.approx(min(1.0, info["scores"]["goal"] / 6))
-        ended = terminated or truncated
-    assert info["success"] == (info["scores"]["goal"] > 6)
-    assert info["progress"] == 1 or not info["success"]
 
 
 def test_a_success_in_the_last_turn_terminates():
@@ -259,32 +243,6 @@ def test_an_act_cannot_pass_for_the_others():
     assert not env.unwrapped.talk.agreed
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("acts", [600, pytest.param(6000, marks=pytest.mark.long)])
-@pytest.mark.parametrize("partner", ["scripted", "echo", "external"])
-def test_acts_of_any_kind(partner, acts):
-    rng = np.random.default_rng(0)
-    env = gym.make("Sotopia-v0", partner=partner, split="all")
-    env.action_space.seed(0)
-    pieces = [
-        *("", NONE, LEAVE, "$5", "Agreed.", "You fool!", "or else", "I keep 1 rug", "Friday at 9"),
-        *("3 hours and dinner", "Do you know Anouk?", "{", "[action] nods", "\x00", "💥"),
-    ]
-    done, seed = 0, 0
-    while done < acts:
-        seed += 1
-        env.reset(seed=seed)
-        ended = False
-        while not ended:
-            text = env.action_space.sample() if rng.random() < 0.3 else ""
-            text += pieces[rng.integers(len(pieces))] + pieces[rng.integers(len(pieces))] * 2
-            _, reward, terminated, truncated, info = env.step(text)
-            assert all(a <= info["scores"][name] <= b for name, (a, b) in RANGES.items())
-            assert 0 <= reward <= 1
-            ended = terminated or truncated
-            done += 1
-
-
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -329,6 +287,7 @@ def test_a_success_is_a_goal_score_above_6(goal, success, reward):
     env.reset(seed=1)
     _, paid, terminated, _, info = env.step("Good morning!")
     assert (paid, terminated, info["success"]) == (0.0, False, False)
+    assert info["progress"] == pytest.approx(min(1.0, goal / 6))
     _, paid, terminated, _, info = env.step("left the conversation")
     assert (terminated, info["success"]) == (True, success)
     assert info["progress"] == pytest.approx(min(1.0, goal / 6))

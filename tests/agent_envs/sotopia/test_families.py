@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from hashlib import sha256
 
 import pytest
 from hypothesis import given
@@ -182,24 +181,11 @@ def test_splits():
         assert draw_scene(family, int(number)).temper[1 - int(side)] in ("stubborn", "impatient")
 
 
-@pytest.mark.slow
-def test_panels_and_scenes_are_the_same_everywhere():
-    program = (
-        "from agent_envs.sotopia.families import *\n"
-        "print(open_panel('hard', 'all').hash, repr(draw_scene('divide', 77)), "
-        "draw_scene('friend', 3).game)"
-    )
-    texts = {
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(texts) == 1
+def test_panels_and_scenes_stay_the_same():
+    # Other scenes under the same ids would make results of before and after incomparable.
+    scenes = repr([draw_scene("divide", 77), draw_scene("friend", 3)])
+    assert sha256(scenes.encode()).hexdigest()[:16] == "04c121bf3f7a2582"
+    assert open_panel("hard", "all").hash.startswith("428a1aab3546bf5d")
 
 
 @pytest.mark.parametrize("word", ["rowıng", "rowİng", "ROWİNG", "tennıs"])

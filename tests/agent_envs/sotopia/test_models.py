@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import math
-from dataclasses import replace
 
 import gymnasium as gym
 import pytest
@@ -209,12 +208,3 @@ def test_what_nobody_judged_is_no_payment_of_0(judge):
     *_, info = env.step(LEAVE)
     assert math.isnan(info["partner_reward"])
     assert info["partner_scores"] == {}
-
-
-def test_a_judgement_is_cached(server, judge, tmp_path):
-    judge = ModelJudge(replace(judge.endpoint, cache=str(tmp_path)))
-    assert judge.judge(TALK, 0) == judge.judge(TALK, 0)
-    assert len(server.asked) == 1
-    judge.judge(TALK, 1)
-    judge.judge(TALK.after(0, speak("More.")), 0)
-    assert len(server.asked) == 3

@@ -47,10 +47,12 @@ def folder(tmp_path):
 
 
 def test_quirks(folder):
-    data = open_published(folder(person={"first_name": "Bea"}))
+    place = folder(person={"first_name": "Bea"})
+    (place / "profiles" / "used_env.json").write_text(json.dumps({"sotopia_hard_env": ["E1"]}))
+    data = open_published(place)
     scene = data.scenes["C1"]
     assert [one.first_name for one in scene.characters] == ["Ada", "Bea"]
-    assert data.panel("all").task_ids == ("C1-0", "C1-1")
+    assert data.panel("all").task_ids == data.panel("hard").task_ids == ("C1-0", "C1-1")
     assert (scene.codename, scene.relationship) == ("E1", 2)
     person = scene.characters[0]
     assert (person.age, person.occupation, person.big_five) == (30, "", "")
@@ -103,28 +105,24 @@ def test_rows_that_are_not_right_are_named(folder, rows, says):
     assert says in str(refusal.value)
 
 
-def test_files_that_are_missing_or_no_json(folder, tmp_path):
-    with pytest.raises(MissingAsset, match=r"no agent_profiles.jsonl in .*; put the files"):
-        open_published(tmp_path / "nowhere")
-    path = folder() / "profiles" / "agent_profiles.jsonl"
-    path.write_text(path.read_text() + "\n{")
-    with pytest.raises(BadAsset, match=r"agent_profiles.jsonl, line 4 is no JSON"):
-        open_published(tmp_path)
-    path.write_text("[1]")
-    with pytest.raises(BadAsset, match="an object is needed"):
-        open_published(tmp_path)
-
-
-def test_hard_needs_its_list(folder):
-    data = open_published(folder())
-    with pytest.raises(MissingAsset, match=r"used_env.json"):
-        data.panel("hard")
-    used = data.folder / "used_env.json"
-    used.write_text(json.dumps({"sotopia_hard_env": ["E1"]}))
-    assert len(open_published(data.folder).panel("hard")) == 2
-    used.write_text("{}")
-    with pytest.raises(BadAsset, match="sotopia_hard_env"):
-        open_published(data.folder)
+@pytest.mark.parametrize(
+    ("name", "text", "error", "says"),
+    [
+        ("agent_profiles.jsonl", None, MissingAsset, "no agent_profiles.jsonl in .*; put the file"),
+        ("agent_profiles.jsonl", "\n\n\n{", BadAsset, "agent_profiles.jsonl, line 4 is no JSON"),
+        ("agent_profiles.jsonl", "[1]", BadAsset, "an object is needed"),
+        ("used_env.json", None, MissingAsset, "used_env.json"),
+        ("used_env.json", "{}", BadAsset, "sotopia_hard_env"),
+    ],
+)
+def test_missing_and_broken_files(folder, name, text, error, says):
+    file = folder() / "profiles" / name
+    if text is None:
+        file.unlink(missing_ok=True)
+    else:
+        file.write_text(text)
+    with pytest.raises(error, match=says):
+        open_published(file.parent).panel("hard")
 
 
 def test_all_public_pairings_show_each_side_what_it_may_see(public_folder):
@@ -161,20 +159,6 @@ def test_splits_share_no_situation_and_hard_is_the_papers(public_folder):
     assert not of["val"] & of["test"]
     assert len(of["hard"]) == 14
     assert len(data.panel("all")) == 900
-
-
-def test_every_public_pairing_plays_to_the_end_with_the_echo(public_folder):
-    env = gym.make("Sotopia-v0", data=public_folder, split="all", partner="echo", judge="none")
-    for task in range(900):
-        env.reset(seed=task, options={"task": task})
-        ended, turns = False, 0
-        while not ended:
-            turns += 1
-            observation, reward, terminated, truncated, info = env.step(f"Line {turns}.")
-            assert "[action] repeats: Line" in observation or turns == 10
-            ended = terminated or truncated
-        assert (turns, reward, truncated) == (10, 0, True)
-        assert not info["progress_known"]
 
 
 @pytest.mark.slow

@@ -9,6 +9,9 @@ from hypothesis import strategies as st
 from agent_envs.sotopia.amounts import Amount
 from agent_envs.sotopia.english import split_clauses, write_out
 from agent_envs.sotopia.reading import KINDS, read_line
+from benchmarks.reading import ACTS
+from benchmarks.reading import read as read_in_context
+from tests.agent_envs.sotopia.samples import read_lines
 
 PRICE = Amount((100, 20))
 OFFERED = (45,)
@@ -52,38 +55,6 @@ def test_clauses_know_their_connector_and_whether_they_ask():
 
 
 LINES = {
-    "acceptance": (
-        "Deal.", "Agreed!", "Sold!", "I accept.", "I'll take it.", "That works for me.", "Done.",
-        "Fine by me.", "You've got a deal.", "OK, let's do that.", "Sounds good to me.", "Yes.",
-        "I can live with that.", "I can't say no to that.", "I have no objections.", "It's yours.",
-        "Very well, $45 it is.", "$45 suits me.", "You drive a hard bargain, but I agree.",
-        "No problem, I'll take it for $45.", "I wanted less, but all right, deal.", "Count me in!",
-        "That's a lot of money. Still, I accept your offer.", "Sure, why not.",
-        "Deal! When can I pick it up?", "I agree to that.", "Forty-five is fine.",
-        "If you insist, deal.", "Thank you, that's perfect.", "You win, I'll buy it.",
-    ),
-    "refusal": (
-        "No deal.", "I do not accept.", "I don't think that works for me.", "$45 is too much.",
-        "I agree it is a nice lamp, but I can't afford it.", "That's out of the question.",
-        "I can't say yes to that.", "I'd love to, but I can't.", "Sorry, not today.", "Never!",
-        "Forty-five? Forget it.", "I won't pay $45.", "I wish I could.", "You're asking too much.",
-        "It is far above my means.", "I'll have to pass.", "Thanks, but no thanks.",
-        "I paid less than that for a new one, so no.", "That's not acceptable.", "$45 is a joke.",
-    ),
-    "hedge": (
-        "Maybe.", "Let me think about it.", "That might work.", "I'm not sure yet.", "We'll see.",
-        "$45 could be all right, I suppose.", "I have to ask my wife.", "I'd consider it.",
-        "It's tempting, I must say.", "I accept if you throw in the case.", "Perhaps tomorrow.",
-        "Yes, unless it rains.", "Sounds good, but I need to check with my boss.", "It depends.",
-        "I wouldn't rule it out.", "I'm not saying no.", "That sounds tempting.", "I guess so.",
-        "Sold, maybe.", "I'll take it once I've asked my brother.",
-    ),
-    "question": (
-        "Deal?", "Is $45 your last price?", "Why $45?", "What else?", "How did you get to $45?",
-        "Does the $45 include the case?", "Hold on.", "Are you serious?", "Is it new?",
-        "What would you do with the $45?", "Who told you that?", "Agreed?", "Can you do better?",
-        "That is your best price, is it?", "Do we have a deal?",
-    ),
     "talk": (
         "My neighbour paid $30 for his.", "Good morning!", "I agree the cause is great.",
         "It was a great deal of work.", "I ride to work every day.", "Nice weather today.",
@@ -92,12 +63,24 @@ LINES = {
     "unclear": (
         "I won't pay that, ok.", "Yes, it is a nice lamp.", "No, no, fine.", "I will cook tonight.",
     ),
+    "acceptance": ("I can't say no to that.", "Sure, why not.", "If you insist, deal."),
+    "refusal": ("I can't say yes to that.", "I'd love to, but I can't.", "Thanks, but no thanks."),
+    "hedge": ("I accept if you throw in the case.", "I'm not saying no.", "Sold, maybe."),
+    "question": ("Deal?", "Hold on.", "That is your best price, is it?"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("kind", "line"), [(kind, one) for kind in LINES for one in LINES[kind]])
 def test_the_class_of_a_line(kind, line):
     assert read(line).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("half", "right"), [("dev", [141, 141, 160, 170, 154]), ("held", [107, 94, 133, 163, 130])]
+)
+def test_so_many_of_172_lines_of_a_kind_are_read_as_that_kind(half, right):
+    lines = [read_lines(f"{half}/{act}") for act in ACTS]
+    assert [sum(read_in_context(row) == row["act"] for row in rows) for rows in lines] == right
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.sotopia import rules
-from agent_envs.sotopia.acts import Act, speak
+from agent_envs.sotopia.acts import Act, parse_act, speak
 from agent_envs.sotopia.conduct import Harm
 from agent_envs.sotopia.families import FAMILIES, draw_scene
 from agent_envs.sotopia.rules import RANGES, Rules
@@ -25,6 +25,14 @@ def scores(talk, side=0):
     return JUDGE.judge(talk, side).scores
 
 
+def talked(family, number, *lines):
+    """The talk of a scene's lines, side 0 first."""
+    talk = Talk(draw_scene(family, number))
+    for place, line in enumerate(lines):
+        talk = talk.after(place % 2, parse_act(line))
+    return talk
+
+
 def agreed(family, number, deal):
     """The talk in which side 0 proposes a deal and side 1 takes it."""
     talk = Talk(draw_scene(family, number)).after(0, Act("speak", "So?", offer=deal))
@@ -39,7 +47,7 @@ def test_the_names_and_ranges_are_sotopias():
     }  # fmt: skip
 
 
-def test_nothing_said_scores_nothing(talked):
+def test_nothing_said_scores_nothing():
     assert scores(talked("bargain", 0)) == dict.fromkeys(RANGES, 0) | {"believability": 10}
     wordless = talked("bargain", 0, "Hello.", "?!?!", "@#%$!!")
     assert scores(wordless)["believability"] == 8
@@ -57,7 +65,7 @@ def test_a_better_deal_never_lowers_the_goal(family, side):
         assert scores(agreed(family, number, best), side)["goal"] > 8.9
 
 
-def test_the_goal_of_a_price(talked):
+def test_the_goal_of_a_price():
     # The buyer has 324 at most and hopes for 95% of the way down to the seller's limit.
     game = draw_scene("bargain", 0).game
     most, least = game.limits
@@ -71,7 +79,7 @@ def test_the_goal_of_a_price(talked):
     assert scores(agreed("bargain", 0, (least,)))["goal"] == 10
 
 
-def test_an_open_offer_is_worth_a_quarter_until_someone_leaves(talked):
+def test_an_open_offer_is_worth_a_quarter_until_someone_leaves():
     least = draw_scene("bargain", 0).game.limits[1]
     talk = talked("bargain", 0, "Hello.", f"You can have it for ${least}.")
     assert scores(talk)["goal"] == 2.5
@@ -81,14 +89,14 @@ def test_an_open_offer_is_worth_a_quarter_until_someone_leaves(talked):
     assert scores(agreed.after(0, speak("Good.")))["goal"] == 10
 
 
-def test_a_deal_stays_when_someone_leaves_or_talks_on(talked):
+def test_a_deal_stays_when_someone_leaves_or_talks_on():
     least = draw_scene("bargain", 0).game.limits[1]
     talk = agreed("bargain", 0, (least,)).after(0, speak("No, $1!"))
     assert talk.agreed == (least,)
     assert scores(talk.after(1, Act("leave")))["goal"] == 10
 
 
-def test_money_and_goods(talked):
+def test_money_and_goods():
     most, least = draw_scene("bargain", 0).game.limits
     assert scores(agreed("bargain", 0, (least,)))["financial_and_material_benefits"] == 5
     beyond = scores(agreed("bargain", 0, (2 * most,)))["financial_and_material_benefits"]
@@ -113,7 +121,7 @@ def test_leaking_the_secret_lowers_secret():
             assert scores(talk.after(1, speak(secret)))["secret"] == 0  # its owner did not tell it
 
 
-def test_a_secret_told_in_parts_is_told(talked):
+def test_a_secret_told_in_parts_is_told():
     secret = draw_scene("bargain", 0).characters[0].secret
     words, half = secret.split(), len(secret.split()) // 2
     parts = " ".join(words[: half + 1]), " ".join(words[half:])
@@ -138,7 +146,7 @@ def test_rudeness_and_repetition_cost(lines, family, number):
         assert again["believability"] == max(0, before["believability"] - 3)
 
 
-def test_facts_that_the_other_told_are_knowledge(talked):
+def test_facts_that_the_other_told_are_knowledge():
     facts = draw_scene("divide", 9).facts[1]
     assert scores(talked("divide", 9, "Hello.", facts[0]))["knowledge"] == pytest.approx(10 / 3)
     both = talked("divide", 9, "Hello.", f"{facts[0]} {facts[2]}")
@@ -147,7 +155,7 @@ def test_facts_that_the_other_told_are_knowledge(talked):
     assert scores(talked("divide", 9, facts[0]))["knowledge"] == 0  # told to the other by oneself
 
 
-def test_relationship(talked):
+def test_relationship():
     assert scores(talked("bargain", 0, "Thank you.", "Hm."))["relationship"] == 1
     polite = talked("bargain", 0, "Thanks.", "Hm.", "Please.", "Hm.", "Of course.")
     assert scores(polite)["relationship"] == 2
@@ -163,7 +171,7 @@ def test_relationship(talked):
     ("kind", "relation", "social"),
     [("insults", -2, -3), ("slurs", -3, -5), ("threatens", -3, -5), ("violent", -5, -10)],
 )
-def test_what_each_kind_of_harm_costs(monkeypatch, talked, kind, relation, social):
+def test_what_each_kind_of_harm_costs(monkeypatch, kind, relation, social):
     monkeypatch.setattr(rules, "find_harm", lambda text, deed: Harm(**{kind: text == "Harm."}))
     talk = talked("bargain", 0, "Harm.", "What?")
     found = scores(talk)

@@ -64,20 +64,11 @@ def test_rudeness_costs_two_turns_of_patience_a_step(kind, act, rude):
 
 
 @pytest.mark.parametrize("temper", TEMPERS)
-def test_a_turn_that_leads_nowhere_costs_one_and_the_last_one_ends_it(temper):
-    character = negotiator(temper)
+def test_a_turn_that_leads_nowhere_costs_one(temper):
     patience, hurry = NUMBERS[temper].patience, NUMBERS[temper].hurry
-    moods = heard(character, *["Hm."] * 3)
+    moods = heard(negotiator(temper), *["Hm."] * 3)
     left = [patience, patience - 1, patience - 2 - (hurry <= 3)]  # the first costs nothing
     assert [mood.patience for mood in moods] == left
-    talk, kinds = Talk(character.scene), []
-    character = negotiator(temper)
-    while "leave" not in kinds:
-        talk = talk.after(0, speak("Hm."))
-        act = character.reply(talk)
-        talk = talk.after(1, act)
-        kinds.append(act.kind)
-        assert (act.kind == "leave") == (character.mood.patience <= 0)
 
 
 def test_the_impatient_lose_patience_from_the_third_turn_on_whatever_is_said():
@@ -121,20 +112,16 @@ def test_its_own_terms_are_worth_what_it_asks_for(temper):
 
 @pytest.mark.parametrize("temper", TEMPERS)
 def test_it_gives_back_its_share_of_a_concession(temper):
-    character = negotiator(temper, "bargain")
-    before, numbers = character.mood.demand, NUMBERS[temper]
-    act, worth = offer(character.game, 0.1)
-    worse, _ = offer(character.game, 0.05)  # which gains nothing
-    mood, same = heard(character, act, worse)
-    assert mood.demand == pytest.approx(before - numbers.returns * worth - numbers.drift, abs=1e-4)
-    assert same.demand == mood.demand
-
-
-def test_of_a_single_concession_a_quarter_counts_at_most():
-    character = negotiator("stubborn", "bargain")
-    before = character.mood.demand
-    (mood,) = heard(character, offer(character.game, 0.5)[0])
-    assert mood.demand == pytest.approx(before - 0.8 * 0.25 - 0.03, abs=1e-4)
+    numbers = NUMBERS[temper]
+    for aim in (0.1, 0.5):  # of a single concession a quarter counts at most
+        character = negotiator(temper, "bargain")
+        before = character.mood.demand
+        act, worth = offer(character.game, aim)
+        worse, _ = offer(character.game, worth / 2)  # which gains nothing
+        mood, same = heard(character, act, worse)
+        lower = before - numbers.returns * min(worth, 0.25) - numbers.drift
+        assert mood.demand == pytest.approx(max(lower, numbers.floor), abs=1e-4)
+        assert same.demand == mood.demand
 
 
 @pytest.mark.parametrize("temper", TEMPERS)
@@ -341,13 +328,14 @@ def test_what_was_said_before_moves_it_no_more_and_please_asks_nothing():
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("temper", TEMPERS)
-def test_it_warns_and_leaves_when_nothing_moves(family, temper):
-    table = Table(family, 7, temper)
-    kinds = [table.hear("Hm.").kind for _ in range(12) if not table.talk.is_over]
-    assert kinds[-1] == "leave"
-    assert "leave" not in kinds[:-1]
-    warned = [said.act.argument for said in table.talk.said if said.side == 1][-2]
-    assert "I have to go soon." in warned
+def test_it_warns_and_leaves_when_its_patience_is_over(family, temper):
+    table, answers = Table(family, 7, temper), []
+    for _ in range(12):
+        answers.append(table.hear("Hm."))
+        assert (answers[-1].kind == "leave") == (table.partner.mood.patience <= 0)
+        if answers[-1].kind == "leave":
+            break
+    assert (answers[-1].kind, "I have to go soon." in answers[-2].argument) == ("leave", True)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -372,26 +360,3 @@ def test_a_stranger_answers_about_its_friends():
     assert shared.name in table.hear(f"Do you know {shared.name}?").argument
     assert table.talk.pending.deal == (game.shared,)
     assert table.hear("What a nice day.").kind == "leave"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("family", FAMILIES)
-def test_no_fixed_sequence_of_a_random_search_wins_a_family(family, play):
-    rng = np.random.default_rng(0)
-    general = [
-        *("Hello, nice to meet you.", "Agreed.", "Can you do better?", "That is too much."),
-        *("Please, I need this because my family depends on it.", "What matters to you?"),
-    ]
-
-    def line():
-        game = draw_scene(family, int(rng.integers(320))).game
-        deal = game.deals[rng.integers(len(game.deals))]
-        told = f"I propose: {game.wordings[int(rng.integers(2))].propose(deal)}."
-        return told if rng.random() < 0.6 else general[rng.integers(len(general))]
-
-    def share(lines):
-        goodbye = Act("leave").to_json()
-        act = lambda env: [*lines, *[goodbye] * 10][env.unwrapped.turn]  # noqa: E731
-        return np.mean([info["success"] for info in play(act, family=family, tasks=24)])
-
-    assert max(share([line() for _ in range(8)]) for _ in range(12)) < 0.8

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from agent_envs.sotopia.acts import Act, speak
 from agent_envs.sotopia.families import draw_scene
@@ -126,11 +123,8 @@ def test_a_field_takes_back_the_own_offer():
 
 def test_what_can_no_longer_bind_is_not_announced():
     talk = Talk(SCENE, ahead=3).after(0, speak("I pay $300.")).after(1, speak("Deal."))
-    assert (talk.open, talk.render_notice(0), talk.render_notice(1)) == (
-        None,
-        "",
-        "",
-    )  # two have to confirm
+    notices = talk.render_notice(0), talk.render_notice(1)
+    assert (talk.open, *notices) == (None, "", "")  # two have to confirm
     talk = Talk(SCENE, ahead=3).after(0, speak("I pay $300.")).after(1, TAKE)
     assert talk.render_notice(0)
     ended = talk.after(0, speak("Nice weather."))
@@ -160,19 +154,9 @@ def test_what_a_side_cannot_do():
 
 @pytest.mark.parametrize(
     "line",
-    [
-        "I agree the cause is great, it is simply far above my means.",
-        "Maybe.",
-        "Is that your last price?",
-        "No.",
-        "$300 is too much.",
-        "Deal?",
-        "I would have to ask my wife.",
-        "If you throw in the case, I accept.",
-        "[action] nods",
-        "Good morning.",
-    ],
-)
+    ["Maybe.", "Is that your last price?", "No.", "$300 is too much.", "Deal?", "Good morning.",
+     "If you throw in the case, I accept.", "[action] nods"],
+)  # fmt: skip
 @pytest.mark.parametrize("side", [0, 1])
 def test_hedges_questions_refusals_and_talk_bind_nobody(line, side):
     act = Act("action", "nods") if line.startswith("[") else speak(line)
@@ -200,127 +184,3 @@ def test_an_exchange_is_three_answered_lines_or_a_deal():
     assert after("Hello.", "Hm.", "Hello.", "Hm.").measure_exchange(0) == pytest.approx(1 / 3)
     assert after("Hello.", Act("leave")).measure_exchange(0) == 0
     assert after(OFFER, TAKE).measure_exchange(0) == 1
-
-
-PRICES = st.sampled_from([250, 300, 350])
-ACCEPTING, REFUSING = ("Agreed.", "Deal!", "I accept."), ("No.", "No deal.", "I decline.")
-SAYING = ("Nice weather.", "It weighs 25 kilos.", "Is it clean?", "I was born in 1975.")
-
-
-class Bargain(RuleBasedStateMachine):
-    """A talk of fields and words beside a plain model of what binds.
-
-    The model keeps each side's last terms with whether they were a field's, and of terms that both
-    took who still has to confirm them.
-    """
-
-    def __init__(self):
-        super().__init__()
-        self.talk, self.side = Talk(SCENE), 0
-        self.open = {0: None, 1: None}  # (price, by a field)
-        self.price, self.waiting, self.taker, self.agreed = None, set(), -1, None
-        self.left = False
-
-    def do(self, act):
-        self.talk = self.talk.after(self.side, act)
-        self.side = 1 - self.side
-
-    def take(self, price, field):
-        other = 1 - self.side
-        by_words = {other} if not self.open[other][1] else set()
-        self.price, self.taker = price, self.side
-        self.settle(by_words | (set() if field else {self.side}))
-
-    def settle(self, waiting):
-        self.waiting = waiting
-        if not waiting:
-            self.agreed, self.price = self.price, None
-
-    def drop(self):
-        """What is pending is over; an offer goes with the side that takes it back."""
-        if self.taker != self.side:
-            self.open[self.side] = None
-        self.price, self.waiting = None, set()
-
-    @precondition(lambda self: not self.left)
-    @rule(price=PRICES, field=st.booleans())
-    def offer(self, price, field):
-        if self.agreed is None:
-            other = self.open[1 - self.side]
-            if self.price is not None and price == self.price:
-                self.settle(self.waiting - {self.side})
-            else:
-                if self.price is not None:
-                    self.drop()
-                if other is not None and other[0] == price and self.open[1 - self.side]:
-                    self.take(price, field)
-                else:
-                    self.open[self.side] = (price, field)
-        self.do(Act("speak", "So?", offer=(price,)) if field else speak(f"I offer this: ${price}."))
-
-    @precondition(lambda self: not self.left)
-    @rule(words=st.sampled_from(ACCEPTING), field=st.booleans())
-    def accept(self, words, field):
-        act = Act("speak", "Fine.", accept=True) if field else speak(words)
-        if self.talk.find_obstacle(self.side, act):
-            assert self.open[1 - self.side] is None
-            assert self.price is None
-            assert self.agreed is None
-            return
-        if self.agreed is None and self.price is not None:
-            self.settle(self.waiting - {self.side})
-        elif self.agreed is None and self.open[1 - self.side] is not None:
-            self.take(self.open[1 - self.side][0], field)
-        self.do(act)
-
-    @precondition(lambda self: not self.left)
-    @rule(words=st.sampled_from(REFUSING), field=st.booleans())
-    def refuse(self, words, field):
-        if self.agreed is None:
-            if self.price is not None and (field or self.side in self.waiting):
-                self.drop()
-            if field:
-                self.open[self.side] = None
-        self.do(Act("speak", "Hm.", accept=False) if field else speak(words))
-
-    @precondition(lambda self: not self.left)
-    @rule(words=st.sampled_from(SAYING))
-    def remark(self, words):
-        self.do(speak(words))
-
-    @precondition(lambda self: not self.left)
-    @rule()
-    def idle(self):
-        if self.agreed is None and self.price is not None:
-            self.settle(self.waiting - {self.side})
-        self.do(Act("none"))
-
-    @precondition(lambda self: not self.left)
-    @rule(really=st.integers(0, 9))
-    def leave(self, really):
-        if really:
-            return
-        if self.agreed is None and self.price is not None:
-            self.settle(self.waiting - {self.side})
-            self.price = None
-        self.left = True
-        self.do(Act("leave"))
-
-    @precondition(lambda self: self.left)
-    @rule()
-    def over(self):
-        pass
-
-    @invariant()
-    def binds_the_same(self):
-        assert self.talk.agreed == (None if self.agreed is None else (self.agreed,))
-        pending = self.talk.pending
-        assert (pending.deal[0] if pending else None) == self.price
-        if pending:
-            assert {side for side in (0, 1) if pending.free[side]} == self.waiting
-        elif self.agreed is None and not self.left:
-            assert self.talk.standing == tuple(one and (one[0],) for one in self.open.values())
-
-
-Bargain.TestCase.settings = settings(max_examples=60, stateful_step_count=12, deadline=None)
-TestBargain = Bargain.TestCase

@@ -85,11 +85,7 @@ ITEMS, NOUNS = "items_shuffle.json", "title_nouns.json"
         (ITEMS, None, r"no items_shuffle\*\.json \(or \.gz\) in {folder}; put"),
         ("items_ins_v2.json", None, r"no items_ins_v2\*\.json \(or \.gz\) in {folder}; put"),
         # as a full download of the public data
-        (
-            "items_shuffle_1000.json",
-            b"{}",
-            "{folder} has 2 files for items_shuffle.*{name}; .*keep",
-        ),
+        ("items_shuffle_1.json", b"", "{folder} has 2 files for items_shuffle.*{name}; .*keep"),
         ("items_ins_v2_1.json.gz", b"", "{folder} has 2 files for items_ins_v2.*{name}; .*keep"),
         ("items_human_ins.json.gz", b"", "{folder} has 2 files for items_human_ins.*; .*keep"),
         (ITEMS, b"[{", "{folder}/{name} is no JSON: "),
@@ -99,11 +95,7 @@ ITEMS, NOUNS = "items_shuffle.json", "title_nouns.json"
         (f"{ITEMS}.gz", b"[]", "{folder}/{name} is no JSON: "),  # not packed
         (f"{ITEMS}.gz", PACKED[:-9], "{folder}/{name} is no JSON: "),  # cut
         # no such block
-        (
-            f"{ITEMS}.gz",
-            PACKED[:15] + b"\xff\xff\xff" + PACKED[18:],
-            "{folder}/{name} is no JSON: ",
-        ),
+        (f"{ITEMS}.gz", PACKED[:15] + b"\xff\xff\xff" + PACKED[18:], "{folder}/{name} is no JSON"),
         (NOUNS, b"{", "{folder}/{name} is no JSON: "),
         (NOUNS, b"[]", "{folder}/{name}: an object by product id is needed"),
         (NOUNS, b"{}", "{folder}/{name}: record 'A1': a list of words is needed, got None"),
@@ -320,8 +312,8 @@ REFUSED = [  # fields of the record A2, words of the message about it
         (1, {"A1": {"instruction": 5}}, "ins.json: record 'A1': field 'instruction': a text"),
         (
             1,
-            {"A1": {"instruction": "x", "instruction_attributes": []}},
-            "ins.json: record 'A1': field 'instruction_attributes' has none",
+            {"A1": ASKED | {"instruction_attributes": []}},
+            "ins.*'instruction_attributes' has none",
         ),
         (2, [5], r"human.json: an object by product id is needed, got \[5\]"),
         (2, {"A1": {}}, "human.json: record 'A1': a list of requests is needed"),

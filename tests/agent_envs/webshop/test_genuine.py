@@ -24,9 +24,6 @@ from agent_envs.webshop.shop import open_shop
 pytestmark = pytest.mark.genuine
 
 HERE = Path(__file__)
-STRINGS = 120_000
-ORDINARY = "abcdefghijklmnopqrstuvwxyzABCDES'0123456789_.,:;\"-  "
-ENDINGS = ("ing", "ed", "s", "'s", "ies", "ational", "y", "\u00e9", "")
 
 
 @pytest.fixture(scope="module")
@@ -59,34 +56,6 @@ def genuine(lucene):
     return terms
 
 
-def strings(rng, count):
-    """Texts of all of Unicode: of any class, of few, of any code point, English, long, emoji."""
-    members = {}
-    for code in range(0x110000):
-        if not 0xD800 <= code < 0xE000:
-            members.setdefault(search._CLASSES[code], []).append(chr(code))
-    kinds, every = sorted(members), [char for chars in members.values() for char in chars]
-
-    def draw(some, fewest, most):
-        length = rng.randint(fewest, most)
-        return "".join(rng.choice(members[rng.choice(some)]) for _ in range(length))
-
-    def mix():
-        odd = [rng.random() < 0.2 for _ in range(rng.randint(1, 40))]
-        return "".join(draw(kinds, 1, 1) if one else rng.choice(ORDINARY) for one in odd)
-
-    makers = {
-        lambda: draw(kinds, 1, 20): 30,
-        lambda: draw(rng.sample(kinds, rng.randint(2, 5)), 1, 30): 20,
-        lambda: "".join(rng.choices(every, k=rng.randint(1, 12))): 15,
-        lambda: mix() + rng.choice(ENDINGS): 15,
-        lambda: "x" * rng.randint(200, 255) + draw("LPHN0KEsdmqXZY", 1, 300): 10,  # a long token
-        lambda: draw("YPMFfZTtGkX#0L", 1, 16): 10,
-    }
-    for make in rng.choices(list(makers), weights=list(makers.values()), k=count):
-        yield make()
-
-
 def agree(genuine, texts):
     differ = [
         (ascii(text), ours, theirs)
@@ -99,10 +68,6 @@ def agree(genuine, texts):
 def test_the_table_of_classes_is_lucenes(lucene):
     table = Path(search.__file__).with_name("word_breaks.txt").read_text(encoding="ascii")
     assert lucene("classes") == table.splitlines()
-
-
-def test_strings_over_all_of_unicode(genuine):
-    agree(genuine, list(strings(random.Random(17), STRINGS)))
 
 
 def test_every_code_point_alone_and_in_words(genuine):

@@ -202,39 +202,40 @@ def test_addresses_of_an_earlier_episode_do_not_open(served):
             served.find_page(old)
 
 
-@pytest.mark.parametrize("strict", [True, False])
-def test_only_pages_that_the_episode_led_to_open(strict):
+def test_only_pages_that_the_episode_led_to_open(served):
     """Addresses changed by hand open nothing but pages that one of the walk has a link to."""
-    shop, rng = shop_of(strict=strict, attributes=False), random.Random(4)
-    opened = 0
-    with Site(shop) as one:
 
-        def read_links(address):
-            return {one.find_page(urljoin(address, each)) for each in links(get(address))}
+    def read_links(address):
+        return [urljoin(address, each) for each in links(get(address)) if "done" not in each]
 
-        for goal in rng.sample(list(shop.goals.values()), 3):
-            one.start(goal.task_id)
-            led = {Page()}
-            for page in walk(shop, goal, rng):
-                if page.kind == "done":
-                    break
-                if page.kind == "results":
-                    led.add(page)
-                    get(search(one, page.query))
-                assert page in led
-                led |= read_links(one.open_page(page))
-                for _ in range(15):
-                    changed = by_hand(rng, one.open_page(rng.choice(sorted(led, key=repr))))
-                    status, headers, text = ask(changed)
-                    opened += status == 200
-                    if status == 404:
-                        assert Seen(text).elements == []
-                        continue
-                    assert status in {200, 302, 308}
-                    found = one.find_page(urljoin(changed, headers.get("Location", changed)))
-                    assert found in led or found == Page("results", found.query)
-                    led |= {found, *read_links(one.open_page(found))}
-    assert opened  # a change may be none
+    results = search(served, "lamp")
+    led = read_links(results)
+    item = next(one for one in led if served.find_page(one).kind == "item")
+    led += [results, *read_links(item)]
+    opened = {served.find_page(one) for one in led}
+    known = dict(parse_qsl(urlsplit(item).query))
+    for path in ("results", "item", "sub", "done"):
+        for name in ("query", "number", "product", "sub", "options", "visited", "xyz"):
+            for odd in (
+                "-1",
+                "0",
+                "2",
+                "99",
+                "1e9",
+                "Attributes",
+                "Features",
+                "0-0",
+                "",
+                "x" * 300,
+            ):
+                changed = urljoin(item, f"{path}?{urlencode(known | {name: odd})}")
+                status, headers, text = ask(changed)
+                if status == 404:
+                    assert Seen(text).elements == []
+                    continue
+                assert status in {200, 302, 308}
+                found = served.find_page(urljoin(changed, headers.get("Location", changed)))
+                assert found in opened or found in {Page(), Page("results", found.query)}
 
 
 @pytest.mark.parametrize(
@@ -268,27 +269,6 @@ def test_old_addresses_are_forgotten(served, monkeypatch):
     assert [ask(address)[0] for address in addresses[1:]] == [200] * 3
     with pytest.raises(ValueError, match="nothing in the episode at /0/ led to"):
         served.find_page(addresses[0])
-
-
-ODD = ("-1", "0", "1", "2", "99", "1e9", "Attributes", "Reviews", "0-0", "3.4", "", "x" * 300)
-FIELDS = ("query", "number", "product", "sub", "options", "visited", "xyz")
-
-
-def by_hand(rng, address):
-    """The address with something changed in it, as a person or a program may try."""
-    parts = urlsplit(address)
-    fields = parse_qsl(parts.query) or [("query", "x")]
-    at, odd, name = rng.randrange(len(fields)), rng.choice(ODD), rng.choice(FIELDS)
-    before, after = fields[:at], fields[at + 1 :]
-    changed = [
-        *(before + after, [*fields, fields[at]], [*fields, (name, odd)], fields[::-1]),
-        [*before, (fields[at][0], odd), *after],
-        [*before, (name, fields[at][1]), *after],
-        [(name.upper(), value.upper()) for name, value in fields],
-    ]
-    path = urljoin(parts.path, rng.choice(("results", "item", "sub", "done", "./")))
-    path = parts.path if rng.random() < 0.8 else path
-    return parts._replace(path=path, query=urlencode(rng.choice(changed))).geturl()
 
 
 ITEM = Page("item", "x", 1, 3)

@@ -1,0 +1,37 @@
+"""Blind prompts: the prompt of a turn without goal, history, both or observation.
+
+Methods that compare what a reply is worth with and without a part (STAPO, IGPO) score it after
+them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent_envs.prompt import escape_marks, leave_out_goal
+
+if TYPE_CHECKING:
+    from trainer.play.tokens import TokenEpisode
+
+
+def render_blind(episode: TokenEpisode, what: str) -> list[int]:
+    """Tokens of the prompt of the next turn without a part."""
+    if episode.context == "turn":
+        images = [] if what == "observation" else episode.images
+        return episode.encode(episode.env.blind(what), images)  # type: ignore[attr-defined]
+    seen, goal = episode.observation, escape_marks(episode.goal)
+    past = episode.past().ids
+    if what == "goal":
+        length = len(episode.steps[0].prompt_ids if episode.steps else episode.prompt)
+        first, images = episode.first
+        aimless = episode.encode(leave_out_goal(first, goal), images)
+        return [*aimless, *[*past, *episode.prompt][length:]]
+    if what == "observation":
+        chat = episode.policy.chat
+        ending = chat.after(episode.steps[-1].reply_ids, "...") if episode.steps else []
+        return [*past, *ending] or episode.encode(goal, [])
+    if what == "both":
+        seen = leave_out_goal(seen, goal)
+    elif goal not in seen:
+        seen = f"{goal}\n\n{seen}"
+    return episode.encode(seen, episode.images)
