@@ -248,7 +248,7 @@ class InProcess:
                     worker_extension_cls=WORKER,
                     **chosen,
                 )
-        except Exception as error:
+        except (OSError, RuntimeError, TypeError, ValueError) as error:
             raise EngineError(
                 f"vLLM does not start ({type(error).__name__}: {error}); look at engine.options"
                 ", e.g. gpu_memory_utilization, or start it as a server and set engine.urls"

@@ -123,7 +123,7 @@ class Pool:
         if not ray.is_initialized():
             try:
                 ray.init()  # on this machine, or with the cluster of `$RAY_ADDRESS`
-            except Exception as error:
+            except (OSError, RuntimeError) as error:
                 raise EngineError(
                     f"sampling.actors={self.actors}: Ray does not start ({describe_error(error)}): "
                     f"{find_shortage(error) or 'look at its logs in /tmp/ray'}"

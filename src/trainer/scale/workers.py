@@ -342,8 +342,7 @@ def serve(handle: int) -> None:
             pipe.send_bytes(answer)
     for env in held:
         if env is not None:
-            with suppress(Exception):
-                env.close()
+            env.close()
 
 
 def _receive(pipe: Connection, calls: SimpleQueue[bytes | None]) -> None:
