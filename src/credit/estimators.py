@@ -30,7 +30,8 @@ Estimator: TypeAlias = Callable[[Turns, np.random.Generator | None], Array]
 """Function from turns and a random generator to the advantage of each turn: [N] float64.
 
 An estimator that reads an optional column of `Turns` lists it in a tuple attribute `needs`. One
-that reads the outcome as success, 0 or 1, has the attribute `reads_success = True`.
+that reads the outcome as success, 0 or 1, has the attribute `reads_success = True`, and one whose
+`gold_logprob` is that of the frozen reference `reads_reference = True`.
 """
 
 METHODS: dict[str, type[Any]] = {

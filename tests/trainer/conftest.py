@@ -91,22 +91,40 @@ SHORT = [
     "eval.every=3",
 ]
 METHODS = {
-    "critic": ["critic.learning_rate=1e-3"],
-    "critic of its own": ["critic.learning_rate=1e-3", "critic.trunk=own", "update.minibatch=4"],
-    "ppo": ["credit.name=reinforce", "critic.learning_rate=1e-3", "critic.epochs=2"],
-    "istar": ["credit.name=istar", "prm.learning_rate=1e-3", "update.ratio=turn"],
-    "istar of tokens": ["credit.name=istar", "prm.learning_rate=1e-3", "prm.level=token"],
+    "critic": ["credit.model=critic", "credit.models.critic.learning_rate=1e-3"],
+    "critic of its own": [
+        "credit.model=critic",
+        "credit.models.critic.learning_rate=1e-3",
+        "credit.models.critic.trunk=own",
+        "update.minibatch=4",
+    ],
+    "ppo": [
+        "credit.name=reinforce",
+        "credit.model=critic",
+        "credit.models.critic.learning_rate=1e-3",
+        "credit.models.critic.epochs=2",
+    ],
+    "istar": ["credit.name=istar", "credit.models.prm.learning_rate=1e-3", "update.ratio=turn"],
+    "istar of tokens": [
+        "credit.name=istar",
+        "credit.models.prm.learning_rate=1e-3",
+        "credit.models.prm.level=token",
+    ],
     "stapo": ["credit.name=stapo", "credit.options={lam=0.5}", "update.minibatch=8"],
     "has": [
         "credit.name=has",
-        "credit.options={decomposer='turnrd'}",
-        "turnrd.round=1",
-        "turnrd.epochs=2",
-        "turnrd.hidden=8",
+        "credit.model=turnrd",
+        "credit.models.turnrd.round=1",
+        "credit.models.turnrd.epochs=2",
+        "credit.models.turnrd.hidden=8",
     ],
     "dpo": ["credit.name=dpo"],
     "dapo": ["credit.name=stapo_dynamic", "sampling.redraws=2", "update.clip_high=0.28"],
-    "prime": ["credit.name=prime", "prm.learning_rate=1e-3", "prm.level=token"],
+    "prime": [
+        "credit.name=prime",
+        "credit.models.prm.learning_rate=1e-3",
+        "credit.models.prm.level=token",
+    ],
 }
 """Options of a short run, by method."""
 

@@ -13,12 +13,12 @@ import pytest
 
 from agent_envs import MissingAsset, Prompt
 from credit import Turns
-from trainer.build import evaluate_model, load_policy, make_method, make_rollouts
+from trainer.build import evaluate_model, load_policy, make_rollouts
 from trainer.errors import RecipeError
 from trainer.learn.batch import make_rows
 from trainer.learn.sft import attempt_demonstrations
 from trainer.learn.update import Update
-from trainer.methods import Experience
+from trainer.methods import Experience, make_method
 from trainer.play.environments import Env, PromptOptions
 from trainer.play.failures import EpisodeError, Failure, LimitError, check_limit, split_attempts
 from trainer.play.rollout import Rollouts, Start, Task
@@ -282,8 +282,8 @@ def test_every_method_takes_steps_with_smaller_groups(  # noqa: PLR0917
         tiny_folder, "sft.steps=0", "run.steps=2", "eval.tasks=1", f"prompt.context={context}",
         "sampling.failures=0.9", *STEPS[method],
     )  # fmt: skip
-    monkeypatch.setattr("trainer.train.evaluate_policy", lambda *_: pytest.fail("evaluated"))
-    monkeypatch.setattr("trainer.train._Run.evaluate", lambda self: {})
+    monkeypatch.setattr("trainer.run.session.evaluate_policy", lambda *_: pytest.fail("evaluated"))
+    monkeypatch.setattr("trainer.train.Loop.evaluate", lambda self: {})
     train(chosen, tmp_path, console=quiet())
     lines = figures(tmp_path)
     assert any(line.get("failed", 0) > 0 for line in lines)
@@ -297,7 +297,7 @@ def test_every_method_takes_steps_with_smaller_groups(  # noqa: PLR0917
 
 def test_above_the_limit_the_run_stops_with_the_first_failure(fails, tiny_folder, tmp_path):
     fails(ConnectionError("the room is gone"), where="reset", when=lambda task: True)
-    message = r"step 0, evaluation: the environment failed in 3 of 3 .*the room is gone"
+    message = r"step 0, evaluations: the environment failed in 3 of 3 .*the room is gone"
     with pytest.raises(LimitError, match=message):
         train(short(tiny_folder, "sft.steps=0"), tmp_path, console=quiet())
     assert len(list((tmp_path / "failures").iterdir())) == 3

@@ -14,7 +14,7 @@ import pytest
 import credit
 from tests.credit.batches import batch
 from trainer import recipe
-from trainer.build import make_method
+from trainer.methods import make_method
 from trainer.play import episode_files as episodes
 from trainer.run import evaluate, metrics
 from trainer.train import train
@@ -106,8 +106,6 @@ import numpy as np
 
 def one(turns): return np.ones(len(turns))
 def fine(turns, rng=None): return [1.0] * len(turns)
-def text_needs(turns, rng): return np.ones(len(turns))
-text_needs.needs = "turn_reward"
 class Breaks:
     def __init__(self): 1 / 0
 """
@@ -165,7 +163,6 @@ def parts(folder, monkeypatch):
         ("credit.name=mine:PROMPT", "must be, or make, something callable: (turns, rng) -> adv"),
         ("credit.options.bonnus=1", "unexpected keyword argument 'bonnus'"),
         ("credit.name=estimators:Breaks", "cannot be made: ZeroDivisionError: division by zero ("),
-        ("credit.name=estimators:text_needs", "must be a tuple of columns, of 'turn_reward', 'ent"),
         ("prompt.template=mine:opens_a_drawer", "of class Template"),
         ("env.wrappers={'mine:None_such'={}}", "mine has no 'None_such'"),
         ("env.wrappers={'credit.rewards:InvalidPenalty'={penaltie=1}}", "'penaltie'"),

@@ -167,7 +167,7 @@ def settings(words):
     loaded = recipe.load(words)
     rates = [loaded.sft.learning_rate] if loaded.sft.steps else []
     rates += [loaded.update.learning_rate] if loaded.run.steps else []
-    rates += [loaded.critic.learning_rate, loaded.prm.learning_rate]
+    rates += [loaded.credit.models.get(name, {}).get("learning_rate") for name in ("critic", "prm")]
     policy, decay = loaded.policy, loaded.update.weight_decay
     return {(policy.dtype, policy.lora.rank, decay, rate) for rate in rates if rate}
 

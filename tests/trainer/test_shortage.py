@@ -15,7 +15,7 @@ import torch
 
 from trainer import cli
 from trainer.engine import EngineError
-from trainer.errors import OutOfMemory, find_shortage, is_of_memory
+from trainer.errors import find_shortage, is_of_memory
 from trainer.play.environments import Env, PromptOptions
 from trainer.play.failures import Failure, split_attempts
 from trainer.play.rollout import Rollouts, Task
@@ -52,7 +52,6 @@ def test_a_lack_of_memory(error):
         ValueError("out of memory"),  # of a user's code
         BlockingIOError(errno.EAGAIN, "no data"),  # of a socket
         OSError(errno.ENOENT, "no file"),
-        OutOfMemory("out of memory while updating; lower update.tokens"),  # it says so itself
     ],
     ids=repr,
 )

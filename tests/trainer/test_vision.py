@@ -139,8 +139,8 @@ def test_a_policy_that_sees_is_saved_and_loaded(policy, tmp_path):
     [  # test_train takes a step on pictures with the first two
         pytest.param(["credit.name=gigpo"], marks=pytest.mark.long),
         pytest.param(["credit.name=stapo", "credit.options.masking=both"], marks=pytest.mark.long),
-        ["credit.name=mgr", "critic.learning_rate=1e-3"],
-        ["credit.name=istar", "prm.learning_rate=1e-4", "policy.lora.rank=2"],
+        ["credit.name=mgr", "credit.model=critic", "credit.models.critic.learning_rate=1e-3"],
+        ["credit.name=istar", "credit.models.prm.learning_rate=1e-4", "policy.lora.rank=2"],
     ],
     ids=["gigpo", "stapo", "critic", "istar"],
 )

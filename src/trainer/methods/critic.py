@@ -24,7 +24,7 @@ from trainer.errors import RecipeError
 from trainer.learn.batch import annotate_rows, minibatches
 from trainer.learn.learner import Learner
 from trainer.methods.method import Credited, Method, average_by_turn
-from trainer.options import STRICT, AboveZero, NonNegative, Positive, Share
+from trainer.options import STRICT, AboveZero, Positive, Share
 from trainer.scale import sharding
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
     from credit import Turns
     from trainer.learn.batch import Batch, Row
-    from trainer.learn.update import Update
     from trainer.methods.method import Experience
     from trainer.model.policy import Policy
+    from trainer.recipe import Recipe
 
 STATE = "critic.pt"
 
@@ -48,23 +48,21 @@ class CriticOptions:
     """A critic for PPO. credit.name then gives rewards: mgr, or reinforce for plain PPO.
 
     Attributes:
-        learning_rate: Learning rate of the critic, 0 for no critic.
+        learning_rate: Learning rate of the critic.
         trunk: Hidden states of the value head: those of the "policy", which it does not train, or
             of an "own" copy (an adapter if the policy is one).
         gamma: Discount for each token.
         lam: λ of GAE.
         value_clip: The loss is clipped if a value moves further than this from the old one.
         epochs: Passes over the rollouts of a step.
-        whiten: Scale advantages to mean 0 and deviation 1 over the tokens of the batch.
     """
 
-    learning_rate: NonNegative = 0.0
+    learning_rate: AboveZero = 1e-5
     trunk: Literal["policy", "own"] = "policy"
     gamma: Share = 1.0
     lam: Share = 0.95
     value_clip: AboveZero = 0.2
     epochs: Positive = 1
-    whiten: bool = True
 
 
 class Critic:
@@ -141,15 +139,16 @@ class WithCritic(Method):
 
     learner: Learner[Critic]
 
-    def __init__(self, estimator: credit.Estimator, options: CriticOptions, update: Update) -> None:
-        super().__init__(estimator)
-        if not isinstance(estimator, credit.MGR | credit.Reinforce):
+    def __init__(self, options: dict[str, Any], recipe: Recipe) -> None:
+        super().__init__(options, recipe)
+        self.options, self.update = self.read_options(CriticOptions, "critic"), recipe.update
+        self.has_twin = self.options.trunk == "own"
+        if not isinstance(self.estimator, credit.MGR | credit.Reinforce):
             raise RecipeError(
-                f"{type(estimator).__name__} returns advantages, but a critic needs rewards: use "
-                "credit.name mgr, or reinforce for the environment's own, or set "
-                "critic.learning_rate=0"
+                f"credit.name={recipe.credit.name} returns advantages, but a critic needs rewards: "
+                "set credit.name to mgr, or to reinforce for the environment's own, or set "
+                "credit.model=none"
             )
-        self.options, self.update = options, update
 
     def begin(self, policy: Policy, folder: Path) -> None:
         """Make the critic of this policy."""
@@ -177,8 +176,7 @@ class WithCritic(Method):
         figures = {"explained_variance": compute_explained_variance(rows)} | self._learn(
             rows, experience.rng
         )
-        if options.whiten:
-            rows = whiten_advantages(rows)
+        rows = whiten_advantages(rows)
         return Credited(rows, average_by_turn(rows, len(experience.turns)), figures)
 
     def _learn(self, rows: list[Row], rng: np.random.Generator) -> dict[str, float]:

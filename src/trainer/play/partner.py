@@ -37,7 +37,7 @@ Listening: TypeAlias = "Gather[tuple[gym.Env[str, str], str], None]"
 
 
 @dataclass(frozen=True, config=STRICT)
-class PartnerOptions(Decoding):
+class PartnerOptions:
     """A policy that plays the other side of Sotopia-v0 and is not trained.
 
     Dtype and device are those of `policy`.
@@ -60,9 +60,6 @@ class PolicyPartner:
 
     def __init__(self, engine: OwnEngine, decoding: Decoding) -> None:
         self.engine, self.decoding = engine, decoding
-
-    def check(self, scene: Scene) -> None:
-        """Accept every scene."""
 
     def begin(self, _scene: Scene, side: int, rng: np.random.Generator) -> Speaking:
         """The policy as `side` in one episode."""

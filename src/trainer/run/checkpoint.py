@@ -180,10 +180,15 @@ def check_out(path: Path, *, folder: bool) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
+    """Write a text file atomically."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: Path, content: bytes) -> None:
     """Write a file atomically: under a temporary name, flushed, then renamed."""
     part = path.with_name(path.name + ".part")
     part.parent.mkdir(parents=True, exist_ok=True)
-    part.write_text(text, encoding="utf-8")
+    part.write_bytes(content)
     _sync(part)
     part.replace(path)
 

@@ -33,7 +33,7 @@ FREE = {
     "eval.every",
 }
 """Options that may change when a run is resumed."""
-ENDPOINTS = {"judge", "env.options.partner", "env.options.judge"}
+ENDPOINTS = {"credit.models.judge", "env.options.partner", "env.options.judge"}
 """Sections with the options of an endpoint; all but `endpoint.ANSWERING` may change, too."""
 _OF_A_RUN = ("checkpoints/step_*", "metrics.jsonl", "eval/step_*.json", "episodes/step_*.parquet")
 """What a run writes, after its config.toml."""
