@@ -38,8 +38,8 @@ SMALL = [
 ]
 PATTERN = ["SIGKILL", "SIGTERM", "SIGKILL", "SIGKILL", "SIGTERM", "SIGKILL", "SIGKILL"]
 KINDS = {
-    "critic": ["mgr", "critic.learning_rate=1e-3"],
-    "TurnRD": ["has", "credit.options.decomposer=turnrd"],
+    "critic": ["mgr", "credit.model=critic", "credit.models.critic.learning_rate=1e-3"],
+    "TurnRD": ["has", "credit.model=turnrd"],
     "iStar": ["istar"],
     "worker processes": ["gigpo", "env.processes=2"],
     "two processes": ["mgr"],

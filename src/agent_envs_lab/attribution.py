@@ -14,11 +14,12 @@ import numpy as np
 import torch
 
 import credit
-from trainer.build import load_policy, make_rollouts, make_sampler, play_panel
+from trainer.build import attempt_panel, load_policy, make_rollouts, make_sampler
 from trainer.engine.own import OwnEngine
 from trainer.errors import RecipeError
-from trainer.learn.batch import make_scored_row, prompts
+from trainer.learn.prompts import make_scored_row, prompts
 from trainer.learn.update import recompute_logprobs
+from trainer.play.failures import require_episodes
 from trainer.run import evaluate
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def attribute_model(recipe: Recipe, source: Path | None = None) -> Attribution:
     panel = evaluate.draw_panel(held_out.panel, recipe.eval.tasks)
     policy = load_policy(recipe.policy, source)
     sampler = make_sampler(recipe, OwnEngine(policy), policy, recipe.eval.temperature)
-    played = play_panel(recipe, sampler, held_out, panel)
+    played = require_episodes(attempt_panel(recipe, sampler, held_out, panel))
     return attribute(policy, played, tokens=recipe.update.tokens)
 
 

@@ -13,7 +13,6 @@ import argparse
 import json
 import math
 import sys
-from copy import deepcopy
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -24,7 +23,7 @@ import numpy as np
 import credit
 from agent_envs_lab.fidelity import Fidelity, compare
 from agent_envs_lab.truth import Truth
-from credit.estimators import find_misfit, import_object
+from credit.estimators import import_object
 from credit.methods.has import Progressive
 from credit.turns import MissingColumn
 from credit.validation import check_known
@@ -117,10 +116,7 @@ def score_estimators(
 def estimate_advantages(
     truth: Truth, estimators: Mapping[str, credit.Estimator], *, seed: int = 0
 ) -> tuple[dict[str, Array], dict[str, str], dict[str, str]]:
-    """Advantages of estimators and of a perfect critic, and why the others are left out or failed.
-
-    An estimator gets a copy of the turns, so that it cannot change them for the others.
-    """
+    """Advantages of estimators and a perfect critic, and why others are left out or failed."""
     outcome = truth.turns.outcome[truth.turns.trajectory]
     found, left, failed = {CRITIC: outcome - truth.value_before}, {}, {}
     for name, estimator in estimators.items():
@@ -129,7 +125,7 @@ def estimate_advantages(
             continue
         try:
             rng = np.random.default_rng(seed)
-            found[name] = credit.estimate(estimator, _copy_turns(truth.turns), rng)
+            found[name] = credit.estimate(estimator, truth.turns, rng)
         except MissingColumn as error:
             left[name] = str(error)
         except Exception as error:  # noqa: BLE001 - it is the estimator's own
@@ -145,37 +141,18 @@ def _no_success(turns: Turns) -> str:
     return ""
 
 
-def _copy_turns(turns: Turns) -> Turns:
-    """A copy whose columns are read-only, too."""
-    copy = deepcopy(turns)
-    for column in vars(copy).values():
-        if isinstance(column, np.ndarray):
-            column.setflags(write=False)
-    return copy
-
-
 def find_estimator(name: str) -> credit.Estimator:
     """An estimator of one's own by "package.module:Name"; a class is called without arguments.
 
     Raises:
         ValueError: There is no such module or name.
-        TypeError: It is not callable.
     """
     if ":" not in name:
         check_known("unknown credit method", [name], credit.names(), "give your own as module:Name")
         return credit.make(name)
     sys.path.insert(0, "")
     found = import_object("estimator", name)
-    if isinstance(found, type):
-        if why := find_misfit(found, 0):
-            raise TypeError(f"the class {name} is called without arguments, but: {why}")
-        found = found()
-    if not callable(found):
-        raise TypeError(
-            f"{name} is no estimator: it must be callable as (turns) or (turns, rng) and return "
-            "[N] advantages"
-        )
-    return cast("credit.Estimator", found)
+    return cast("credit.Estimator", found() if isinstance(found, type) else found)
 
 
 def render_table(truth: Truth, ranked: Ranking) -> str:

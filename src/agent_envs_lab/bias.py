@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from credit.estimators import estimate
 from credit.stats import Array
 from credit.turns import Turns, stack_turn_rewards
-from credit.validation import check_count, check_known, check_positive
+from credit.validation import check_known, check_positive
 
 END = ""
 """The state after the last turn."""
@@ -221,11 +221,10 @@ def measure(
         The expected gradient and its bias.
 
     Raises:
-        TypeError: `rollouts` is not an integer, or the estimator returns no numbers.
+        TypeError: The estimator returns no numbers.
         ValueError: `rollouts` is below 1, the true gradient is 0, or the estimator returns not one
             finite number for each turn.
     """
-    check_count("rollouts", rollouts, "it is the size of a group")
     check_positive("rollouts", rollouts, "it is the size of a group")
     mean, square = np.zeros(len(world.parameters)), 0.0
     for turns, scores, chance in _batches(world, rollouts, split):

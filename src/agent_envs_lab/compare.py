@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from math import sqrt
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ import numpy as np
 from agent_envs.cli.console import make_printable
 from trainer.run import evaluate, provenance
 from trainer.run import run_folder as records
-from trainer.run.evaluate import PanelError
+from trainer.run.checkpoint import read_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from trainer.run.provenance import Provenance
 
 _TASKS = 5  # most tasks that are named
-_OPEN = ("env.options.", "env.wrappers.", "credit.options.", "engine.options.")
 _NAMES = ("name", "about")
 
 
@@ -68,9 +68,10 @@ def side(folder: Path, step: int | None = None) -> Side:
     found, damaged = records.read_evaluations(folder)
     known, total = dict(found), records.total_steps(tree)
     made = _provenance(folder)
-    if damaged and (not known or step not in known):
-        unreadable = "cannot be read" in damaged[0]
-        raise CompareError(damaged[0] if unreadable else f"{damaged[0]}{_remedy(made)}")
+    if damaged and step not in known:
+        raise CompareError(
+            f"{damaged[0]}; evaluate the run again, or read it with the agent-envs that wrote it"
+        )
     if not known:
         raise CompareError(
             f"{folder} has no evaluation yet; a run writes one when reinforcement learning starts "
@@ -93,7 +94,10 @@ def side(folder: Path, step: int | None = None) -> Side:
 
 def _provenance(folder: Path) -> Provenance | None:
     """The provenance of a run, None with a warning if it is damaged."""
-    found, damaged = records.readable([folder], provenance.read_provenance)
+    path = folder / provenance.FILE
+    found, damaged = records.readable(
+        [path] if path.is_file() else [], partial(read_json, kind=provenance.Provenance)
+    )
     for one in damaged:
         warnings.warn(one, stacklevel=2)
     return found[0][1] if found else None
@@ -150,10 +154,6 @@ def notes(first: Side, second: Side) -> list[str]:
     if first.versions != second.versions:
         said = [", then ".join(x.versions) if x.versions else "unknown" for x in (first, second)]
         found.append(f"The runs are of different versions: {said[0]} and {said[1]}.")
-    elif apart := sorted(
-        key for key in first.options.keys() ^ second.options.keys() if not key.startswith(_OPEN)
-    ):
-        found.append(f"The runs are of different versions: only one has {', '.join(apart[:3])}.")
     one, other = first.evaluation, second.evaluation
     if one.decoding != other.decoding:
         found.append(f"Replies were drawn differently: {one.decoding} and {other.decoding}.")
@@ -164,32 +164,17 @@ def notes(first: Side, second: Side) -> list[str]:
     return found
 
 
-def _remedy(made: Provenance | None) -> str:
-    """What to do about an evaluation that cannot be read, by the version that wrote it."""
-    own = provenance.own_version()
-    if made and made.versions[-1] == own:
-        return "; it is damaged: evaluate the run again"
-    by = f"; agent-envs {made.versions[-1]} wrote it" if made else ""
-    return (
-        f"{by}, and this is {own}: read it with the version that wrote it, or evaluate the run "
-        f"again"
-    )
-
-
 def table(first: Side, second: Side) -> Group:
     """The comparison for a terminal.
 
     Raises:
-        PanelError: The evaluations have different panels; the message names the runs.
+        PanelError: The evaluations have different panels.
     """
     from rich.console import Group as Together
     from rich.table import Table
 
-    try:
-        found = difference(first.evaluation, second.evaluation)
-    except PanelError as error:
-        raise PanelError(f"{first.folder} and {second.folder}: {error}") from error
     one, other = first.evaluation, second.evaluation
+    found = difference(one, other)
     made = Table(box=None, pad_edge=False)
     for name in ("", "first", "second"):
         made.add_column(name, no_wrap=True)

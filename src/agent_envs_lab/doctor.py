@@ -17,9 +17,10 @@ import torch
 from agent_envs.web import ServerError
 from agent_envs_lab import memory
 from credit.filters import is_dead
-from trainer.build import derive, load_policy, make_engine, make_method, make_rollouts, make_sampler
+from trainer.build import derive, load_policy, make_engine, make_rollouts, make_sampler
 from trainer.learn.batch import make_rows
 from trainer.learn.update import recompute_logprobs
+from trainer.methods import make_method
 from trainer.play.rollout import draw_tasks
 from trainer.run.checks import check_columns
 
@@ -67,7 +68,8 @@ def examine(recipe: Recipe) -> Iterator[Finding]:
         return
     yield _model(policy)
     compares = recipe.update.kl != "none" or method.needs_reference
-    yield _memory(policy, recipe, reference=compares and not policy.has_adapter)
+    compares &= not policy.has_adapter
+    yield _memory(policy, recipe, reference=compares, twin=method.has_twin)
     yield _resolution(policy, recipe.update.learning_rate)
     with TemporaryDirectory() as folder:
         try:
@@ -108,8 +110,8 @@ def _model(policy: Policy) -> Finding:
     )
 
 
-def _memory(policy: Policy, recipe: Recipe, *, reference: bool) -> Finding:
-    parts = memory.estimate_memory(policy, recipe, reference=reference)
+def _memory(policy: Policy, recipe: Recipe, *, reference: bool, twin: bool) -> Finding:
+    parts = memory.estimate_memory(policy, recipe, reference=reference, twin=twin)
     there, needed = memory.read_total(policy.device), sum(parts.values())
     share = f"about {needed / memory.GIB:.2g} of {there / memory.GIB:.2g} GiB"
     said = f"{share}: {memory.describe_parts(parts)}"

@@ -21,7 +21,9 @@ _HALF = 2.0  # bytes of a bfloat16 number
 _MOMENTS = {"adamw": 8.0, "adamw8bit": 2.0, "adamw8bit-sr": 2.0}  # bytes of a trained weight
 
 
-def estimate_memory(policy: Policy, recipe: Recipe, *, reference: bool) -> dict[str, float]:
+def estimate_memory(
+    policy: Policy, recipe: Recipe, *, reference: bool, twin: bool = False
+) -> dict[str, float]:
     """Bytes that training needs on the policy's device, by part; a model is counted as loaded.
 
     Activations are measured: what a forward pass over two short rows keeps for its backward pass
@@ -31,6 +33,7 @@ def estimate_memory(policy: Policy, recipe: Recipe, *, reference: bool) -> dict[
         policy: The loaded policy.
         recipe: The recipe.
         reference: Whether the update or the method compares with a reference policy.
+        twin: Whether the method trains a second model of the policy's size.
     """
     held = {id(p): p for p in policy.model.parameters()}
     mine = policy.parameters()
@@ -53,8 +56,7 @@ def estimate_memory(policy: Policy, recipe: Recipe, *, reference: bool) -> dict[
     parts["logits of a chunk"] = 4.0 * _HEAD_COPIES * max(CHUNK, config.vocab_size)
     if recipe.engine.name == "own":
         parts["keys and values of sampling"] = _estimate_cache(policy, recipe)
-    copies = recipe.critic.learning_rate > 0 and recipe.critic.trunk == "own"
-    if copies or recipe.prm.learning_rate > 0:
+    if twin:
         parts["a second model with its optimiser"] = parts["weights"] + 12.0 * trained
     return parts
 

@@ -30,7 +30,8 @@ Estimator: TypeAlias = Callable[[Turns, np.random.Generator | None], Array]
 """Function from turns and a random generator to the advantage of each turn: [N] float64.
 
 An estimator that reads an optional column of `Turns` lists it in a tuple attribute `needs`. One
-that reads the outcome as success, 0 or 1, has the attribute `reads_success = True`.
+that reads the outcome as success, 0 or 1, has the attribute `reads_success = True`, and one whose
+`gold_logprob` is that of the frozen reference `reads_reference = True`.
 """
 
 METHODS: dict[str, type[Any]] = {
@@ -90,7 +91,7 @@ def import_object(what: str, name: str) -> Any:
     """The function or class of "package.module:Name"; `what` it is used as begins messages.
 
     Raises:
-        ValueError: There is no such module, it fails when it is imported, or it has no such name.
+        ValueError: There is no such module, or it has no such name.
     """
     module, _, attribute = name.partition(":")
     try:
@@ -98,8 +99,8 @@ def import_object(what: str, name: str) -> Any:
     except ModuleNotFoundError as error:
         remedy = "install it, or put its folder on PYTHONPATH"
         raise ValueError(f"{what} {name}: {error}; {remedy}") from error
-    except Exception as error:
-        raise ValueError(f"{what} {name}: {type(error).__name__}: {error}") from error
+    except AttributeError as error:
+        raise ValueError(f"{what} {name}: {error}") from error
 
 
 def find_misfit(function: Callable[..., Any], arguments: int) -> str:

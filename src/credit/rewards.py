@@ -145,13 +145,9 @@ def score_turn(name: str, verifier: Verifier, turn: Exchange) -> float:
     A number outside [0, 1] by at most 1e-6 is set to the end of the range.
 
     Raises:
-        ValueError: It failed, or did not return a number in [0, 1]; the message names it.
+        ValueError: The number is not in [0, 1]; the message names the verifier.
     """
-    try:
-        found = float(verifier(turn))
-    except Exception as error:
-        raise ValueError(f"verifier {name} failed: {type(error).__name__}: {error}") from error
-    share = float(clip_rounding(found, 0, 1))
+    share = float(clip_rounding(float(verifier(turn)), 0, 1))
     check_range(f"verifier {name}", share, 0, 1, "its size and sign belong in its weight")
     return share
 

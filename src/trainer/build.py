@@ -6,29 +6,16 @@ import os
 import warnings
 from dataclasses import replace
 from functools import lru_cache, partial
-from inspect import isclass, signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-import credit
-import credit.validation
-from agent_envs.imports import describe_error, load_object
-from credit.turns import OPTIONAL
 from trainer.engine import Decoding, Sampler
 from trainer.engine.own import OwnEngine
 from trainer.errors import RecipeError
-from trainer.methods import Method
-from trainer.methods.critic import WithCritic
-from trainer.methods.dpo import WithPreference
-from trainer.methods.gold import WithGold
-from trainer.methods.implicit import WithPRM
-from trainer.methods.judge import WithJudge
-from trainer.methods.stapo import WithSTAPO
-from trainer.methods.turnrd import WithTurnRD
 from trainer.model.policy import FULL, Policy
 from trainer.play import failures
 from trainer.play.partner import PolicyPartner
@@ -40,7 +27,7 @@ from trainer.scale import parallel
 from trainer.scale.pool import Pool, PooledRollouts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from agent_envs.panels import Panel
     from trainer.engine import Engine, EngineOptions
@@ -50,11 +37,6 @@ if TYPE_CHECKING:
     from trainer.play.records import Episode
     from trainer.recipe import Recipe
     from trainer.run.evaluate import Evaluation
-
-
-_LEARNED = ("judge", "turnrd")
-"""Decomposers of HAS that the trainer makes."""
-_CALLED = "(turns, rng) -> advantage of each turn [N]; see credit.Estimator"
 
 
 def derive(seed: int, step: int, purpose: str) -> int:
@@ -93,7 +75,8 @@ def load_partner(partner: PartnerOptions, policy: Model) -> PolicyPartner | None
     if not partner.model:
         return None
     plain = replace(policy, model=partner.model, lora=FULL, gradient_checkpointing=False)
-    return PolicyPartner(OwnEngine(load_policy(plain).freeze()), partner)
+    decoding = Decoding(partner.temperature, partner.max_reply_tokens)
+    return PolicyPartner(OwnEngine(load_policy(plain).freeze()), decoding)
 
 
 def make_rollouts(recipe: Recipe, split: str, *, blind: tuple[str, ...] = ()) -> Rollouts:
@@ -104,22 +87,16 @@ def make_rollouts(recipe: Recipe, split: str, *, blind: tuple[str, ...] = ()) ->
             actors of Ray without servers.
     """
     sampling = recipe.sampling
-    for option, count in (("env.processes", recipe.env.processes),
-                          ("sampling.actors", sampling.actors)):  # fmt: skip
-        if recipe.partner.model and count:
-            raise RecipeError(
-                f"{option}={count} does not go with partner.model={recipe.partner.model!r}, which "
-                f"samples in this process; set {option}=0"
-            )
-    if sampling.actors and parallel.size() > 1:
+    if recipe.partner.model and (recipe.env.processes or sampling.actors):
         raise RecipeError(
-            f"sampling.actors={sampling.actors} works with one process, but torchrun started "
-            f"{parallel.size()}; set it to 0: each process then plays its share"
+            f"partner.model={recipe.partner.model!r} samples in this process; set env.processes=0 "
+            "and sampling.actors=0"
         )
-    if sampling.actors and not recipe.engine.urls:
+    if sampling.actors and (parallel.size() > 1 or not recipe.engine.urls):
         raise RecipeError(
-            f"sampling.actors={sampling.actors} needs servers that all machines reach; set "
-            "engine.name=vllm and engine.urls, or sampling.actors=0"
+            f"sampling.actors={sampling.actors} works with one process, without torchrun, and with "
+            "servers that all machines reach; set engine.name=vllm and engine.urls, or "
+            "sampling.actors=0"
         )
     made = partial(PooledRollouts, pool=load_pool(sampling.actors)) if sampling.actors else Rollouts
     return made(
@@ -169,120 +146,6 @@ def make_sampler(recipe: Recipe, engine: Engine, policy: Policy, temperature: fl
     return Sampler(engine, policy, decoding)
 
 
-def make_method(recipe: Recipe) -> Method:
-    """The method of a recipe.
-
-    Raises:
-        RecipeError: The estimator or an option is unknown or has a wrong type, or sections
-            contradict each other.
-    """
-    name, options = recipe.credit.name, dict(recipe.credit.options)
-    if recipe.critic.learning_rate and recipe.prm.learning_rate:
-        raise RecipeError(
-            "critic.learning_rate and prm.learning_rate are both above 0, but only one model can "
-            "give credit; set one of them to 0"
-        )
-    if name == "dpo":  # this and the next are no estimators of columns
-        return WithPreference(options, recipe.update, recipe.sampling.temperature)
-    if (own := _find_method(name)) is not None:
-        return own(options, recipe)
-    if name == "has" and options.get("decomposer") in _LEARNED:
-        return _make_decomposing_method(options, recipe)
-    return _attach_models(_make_estimator(name, options), recipe)
-
-
-def _find_method(name: str) -> Callable[[dict[str, Any], Recipe], Method] | None:
-    """The `Method` that an import string names; None for an estimator.
-
-    It is called with `credit.options` and the recipe.
-
-    Raises:
-        RecipeError: It does not exist.
-    """
-    if ":" not in name:
-        return None
-    try:
-        found: Any = load_object(name, option="credit.name")
-    except ValueError as error:
-        raise RecipeError(str(error)) from error
-    return found if isclass(found) and issubclass(found, Method) else None
-
-
-def _make_estimator(name: str, options: dict[str, Any]) -> credit.Estimator:
-    """An estimator of `credit`, or of a user's own by "package.module:Name".
-
-    A class is called with the options once; a function gets them at each call.
-
-    Raises:
-        RecipeError: It does not exist, or its options do not fit.
-    """
-    try:
-        if ":" not in name:
-            own = "give your own as module:Name"
-            credit.validation.check_known("unknown credit method", [name], credit.names(), own)
-            return credit.make(name, **options)
-        made = _bind_options(load_object(name, option="credit.name"), options)
-    except TypeError as error:
-        raise RecipeError(f"credit.options of {name}: {error}") from error
-    except ValueError as error:
-        raise RecipeError(str(error)) from error
-    except Exception as error:
-        raise RecipeError(
-            f"credit.name={name!r} cannot be made: {describe_error(error)}"
-        ) from error
-    if not callable(made):
-        raise RecipeError(f"credit.name={name!r} must be, or make, something callable: {_CALLED}")
-    needs = getattr(made, "needs", ())
-    if not isinstance(needs, tuple | list) or not set(needs) <= set(OPTIONAL):
-        raise RecipeError(
-            f"needs of credit.name={name!r} must be a tuple of columns, of "
-            f"{', '.join(map(repr, OPTIONAL))}, got {needs!r:.200}"
-        )
-    return cast("credit.Estimator", made)
-
-
-def _bind_options(found: Any, options: dict[str, Any]) -> Any:
-    """A user's own estimator with its options."""
-    if isclass(found) or not callable(found):
-        return found(**options) if isclass(found) else found
-    signature(found).bind_partial(**options)
-    made = partial(found, **options)
-    for name in ("needs", "reads_success"):
-        if hasattr(found, name):
-            setattr(made, name, getattr(found, name))
-    return made
-
-
-def _attach_models(estimator: credit.Estimator, recipe: Recipe) -> Method:
-    """An estimator, with the model that it or the recipe needs."""
-    temperature = recipe.sampling.temperature
-    if recipe.critic.learning_rate:
-        return WithCritic(estimator, recipe.critic, recipe.update)
-    rated = isinstance(estimator, credit.IStar) and estimator.variant != "environment"
-    if recipe.prm.learning_rate or rated or isinstance(estimator, credit.Prime):
-        return WithPRM(estimator, recipe.prm, recipe.update, temperature)
-    if isinstance(estimator, credit.STAPO):
-        return WithSTAPO(estimator, recipe.update, temperature)
-    reads_answer = "gold_logprob" in getattr(estimator, "needs", ())
-    return WithGold(estimator, recipe.update) if reads_answer else Method(estimator)
-
-
-def _make_decomposing_method(options: dict[str, Any], recipe: Recipe) -> Method:
-    """HAS with a judge or TurnRD as decomposer."""
-    decomposer = options.pop("decomposer")
-    has = cast("credit.HAS", _make_estimator("has", options))
-    if decomposer == "judge":
-        return WithJudge(has, recipe.judge)
-    return WithTurnRD(
-        has,
-        recipe.turnrd,
-        seed=recipe.run.seed,
-        start=recipe.sft.steps,
-        max_turns=recipe.env.max_turns,
-        tokens=recipe.update.tokens,
-    )
-
-
 def evaluate_policy(
     recipe: Recipe, sampler: Sampler, held_out: Rollouts, panel: Panel
 ) -> tuple[Evaluation, list[Failure]]:
@@ -312,15 +175,6 @@ def attempt_panel(
     """Play one episode of every task of the panel."""
     tasks = [Task(task_id, group, seed=0) for group, task_id in enumerate(panel.task_ids)]
     return attempt(held_out, tasks, sampler, derive(recipe.run.seed, 0, "evaluation"))
-
-
-def play_panel(recipe: Recipe, sampler: Sampler, held_out: Rollouts, panel: Panel) -> list[Episode]:
-    """Play one episode of every task of the panel, none of which may fail.
-
-    Raises:
-        Exception: The first error of an environment.
-    """
-    return failures.require_episodes(attempt_panel(recipe, sampler, held_out, panel))
 
 
 def evaluate_model(recipe: Recipe, run: Path | None = None) -> Evaluation:

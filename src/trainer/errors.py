@@ -11,8 +11,9 @@ from agent_envs.imports import message_of
 _TORCH = ("out of memory", "can't allocate memory", "not enough memory", "ALLOC_FAILED")
 """Parts of the messages of torch and its libraries, whose errors are RuntimeErrors."""
 _MEMORY = (
-    "memory ran out; take a smaller model, lower what is held at the same time (sampling.rows, "
-    "update.tokens, env.processes), or end other programs"
+    "memory ran out; take a smaller model, lower what is held at the same time (update.tokens, "
+    "sampling.rows, sampling.max_tokens, env.processes), or end other programs; `agent-envs "
+    "doctor` says what a recipe needs"
 )
 _PROCESSES = (
     "no further process can be started, since the machine or the user's limit (`ulimit -u`) allows "
@@ -33,18 +34,11 @@ class RecipeError(ValueError):
     """A recipe, option or value is unknown or invalid; the message has the nearest known name."""
 
 
-class OutOfMemory(MemoryError):
-    """A part of the training had too little memory; the message has the estimate of all parts."""
-
-
 def find_shortage(error: BaseException) -> str:
-    """What the machine ran out of and what to lower.
-
-    "" for any other error, and for one whose message says it.
-    """
+    """What the machine ran out of and what to lower; "" for any other error."""
     number = error.errno if isinstance(error, OSError) else None
     lacked = ""
-    if is_of_memory(error) and not isinstance(error, OutOfMemory):
+    if is_of_memory(error):
         lacked = _MEMORY
     elif is_of_disk(error):
         lacked = _DISK

@@ -11,25 +11,21 @@ from __future__ import annotations
 import json
 import os
 import tomllib
-from dataclasses import asdict, field, fields, is_dataclass
+from dataclasses import asdict, field
 from difflib import SequenceMatcher
 from heapq import nlargest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from agent_envs.cli.options import parse_assignment
-from agent_envs.endpoint import Endpoint
 from trainer import recipes
 from trainer.engine import EngineOptions, Sampling
 from trainer.errors import RecipeError
 from trainer.learn.sft import Sft
 from trainer.learn.update import Update
-from trainer.methods.critic import CriticOptions
-from trainer.methods.implicit import ImplicitOptions
-from trainer.methods.turnrd import TurnRDOptions
 from trainer.model.policy import Model
 from trainer.options import STRICT, Count, Positive, Threads, explain_error
 from trainer.play.environments import Env, PromptOptions
@@ -38,7 +34,11 @@ from trainer.run.checkpoint import write_text
 from trainer.run.evaluate import Eval
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping
+
+
+BesidePolicy: TypeAlias = Literal["critic", "prm", "turnrd", "judge"]
+"""Models that learn, or are asked, beside the policy."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -66,27 +66,28 @@ class Run:
 
 @dataclass(frozen=True, config=STRICT)
 class Credit:
-    """The estimator and its options.
+    """The estimator, and the model that learns or is asked beside the policy.
 
     Attributes:
         name: A name of `credit.names()`, "dpo", or "package.module:Name" of your own estimator or
             `trainer.methods.Method`.
         options: Keyword arguments of the estimator.
+        model: "critic" (PPO), "prm" (implicit rewards), "turnrd" or "judge" (decomposers of HAS),
+            or "none"; "" for the one that the estimator needs, see `trainer.methods.METHODS`.
+        models: Options of each of these models, e.g. {critic = {trunk = "own"}}.
     """
 
     name: str = "mgr"
     options: dict[str, Any] = field(default_factory=dict)
+    model: Literal["", "none", BesidePolicy] = ""
+    models: dict[BesidePolicy, dict[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, config=STRICT)
 class Recipe:
-    """All options of a run, by section.
+    """All options of a run, by section. The name is also that of its folder in `runs`."""
 
-    `judge` is the endpoint of the language model for credit.name "has" with decomposer "judge". Its
-    labels are cached in the run folder, or in judge.cache.
-    """
-
-    name: str = "recipe"
+    name: Annotated[str, Field(pattern=r"^[^/\\]*[^/\\.][^/\\]*$")] = "recipe"
     about: str = ""
     run: Run = field(default_factory=Run)
     env: Env = field(default_factory=Env)
@@ -97,10 +98,6 @@ class Recipe:
     engine: EngineOptions = field(default_factory=EngineOptions)
     sft: Sft = field(default_factory=Sft)
     credit: Credit = field(default_factory=Credit)
-    critic: CriticOptions = field(default_factory=CriticOptions)
-    prm: ImplicitOptions = field(default_factory=ImplicitOptions)
-    turnrd: TurnRDOptions = field(default_factory=TurnRDOptions)
-    judge: Endpoint = field(default_factory=Endpoint)
     update: Update = field(default_factory=Update)
     eval: Eval = field(default_factory=Eval)
 
@@ -136,20 +133,14 @@ def parse(tree: Mapping[str, Any]) -> Recipe:
     Raises:
         RecipeError: A key is unknown, or a value is invalid.
     """
-    known = dict(_options(Recipe))
-    for key in _leaves(tree, known):
+    known = _options(Recipe)
+    for key, _ in _flatten(tree, known):
         if key not in known:
-            raise RecipeError(_unknown(key))
+            raise RecipeError(_explain_unknown(key))
     try:
-        made = _ADAPTER.validate_json(json.dumps(tree, default=str))  # strict mode refuses dicts
+        return _ADAPTER.validate_json(json.dumps(tree, default=str))  # strict mode refuses dicts
     except ValidationError as error:
         raise RecipeError(explain_error(error)) from error
-    if not made.name or made.name in {".", ".."} or {"/", "\\"} & set(made.name):
-        raise RecipeError(
-            f"name = {made.name!r}: a recipe's name is one plain name, that of its folder in runs; "
-            "--out DIR sets another folder"
-        )
-    return made
 
 
 def save(recipe: Recipe, path: Path) -> None:
@@ -161,12 +152,11 @@ def save(recipe: Recipe, path: Path) -> None:
 
 def changes(before: Recipe, after: Recipe) -> list[str]:
     """Dotted keys in which two recipes differ."""
-    one, other = (dict(_values(asdict(recipe))) for recipe in (before, after))
-    return sorted(key for key in {*one, *other} if one.get(key) != other.get(key))
+    one, other = (dict(_flatten(asdict(recipe))) for recipe in (before, after))
+    return sorted(key for key in {*one, *other} if one.get(key, {}) != other.get(key, {}))
 
 
 _ADAPTER: TypeAdapter[Recipe] = TypeAdapter(Recipe)
-_NEAR = 0.7  # likeness of a slip of the pen
 
 
 def _read_run(config: Path) -> dict[str, Any]:
@@ -179,19 +169,14 @@ def _read_run(config: Path) -> dict[str, Any]:
         tree = tomllib.loads(config.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RecipeError(f"{config} is not TOML: {error}") from error
-    known = dict(_options(Recipe))
-    there = set(_leaves(tree, known))
-    if unknown := sorted(there - known.keys()):
+    known = _options(Recipe)
+    there = dict(_flatten(tree, known))
+    if there.keys() != known.keys():
+        found = [f"sets {key}" for key in sorted(there.keys() - known.keys())]
+        found += [f"lacks {key}" for key in known if key not in there]
         raise RecipeError(
-            f"{config.parent} is a run of another version: it sets {', '.join(unknown[:3])}, which "
-            "this version does not have; install the version that made it, or start a new run with "
-            "--out DIR"
-        )
-    if missing := [key for key in known if key not in there]:
-        raise RecipeError(
-            f"{config} is incomplete or of another version: it lacks {', '.join(missing[:3])}"
-            f"{', ...' if missing[3:] else ''}; restore it, install the version that made it, or "
-            "start a new run with --out DIR"
+            f"{config} is incomplete or of another version: it {', '.join(found[:3])}; restore it, "
+            "install the version that made it, or start a new run with --out DIR"
         )
     return tree
 
@@ -222,8 +207,6 @@ def _assignment(text: str) -> tuple[recipes.Key, Any]:
         key, value = parse_assignment(text)
     except ValueError as error:
         raise RecipeError(str(error)) from error
-    if not key:
-        raise RecipeError(f"an option is key=value, e.g. run.seed=1, got {text!r}")
     return _full(_path(key)), value
 
 
@@ -234,89 +217,52 @@ def _path(key: str) -> recipes.Key:
     except tomllib.TOMLDecodeError:
         return tuple(key.split("."))
     path = []
-    while isinstance(tree, dict):
-        if len(tree) != 1:  # a comment, or more than one line
-            return tuple(key.split("."))
-        ((part, tree),) = tree.items()
+    while isinstance(tree, dict) and tree:
+        part, tree = next(iter(tree.items()))
         path.append(part)
-    return tuple(path)
+    return tuple(path) or (key,)
 
 
 def _full(path: recipes.Key) -> recipes.Key:
     """The path with its section, if the option occurs in only one."""
-    known = dict(_options(Recipe))
+    known = _options(Recipe)
     if len(path) > 1 or path[0] in known:
         return path
     found = [option for option in known if option.split(".")[-1] == path[0]]
-    if len(found) == 1:
-        return tuple(found[0].split("."))
     if not found:
-        raise RecipeError(_unknown(path[0]))
-    raise RecipeError(f"{path[0]!r} is ambiguous; use one of {', '.join(found)}")
+        raise RecipeError(_explain_unknown(path[0]))
+    if found[1:]:
+        raise RecipeError(f"{path[0]!r} is ambiguous; use one of {', '.join(found)}")
+    return tuple(found[0].split("."))
 
 
-def _options(section: type, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for option in fields(section):
-        kind: Any = option.default_factory
-        if is_dataclass(option.default):
-            kind = type(option.default)
-        if isinstance(kind, type) and is_dataclass(kind):
-            yield from _options(kind, f"{prefix}{option.name}.")
-        else:
-            yield prefix + option.name, kind
+def _options(recipe: type[Recipe]) -> dict[str, Any]:
+    """All options by dotted key, with their defaults."""
+    return dict(_flatten(asdict(recipe())))
 
 
-def _leaves(tree: Mapping[str, Any], known: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+def _flatten(
+    tree: Mapping[str, Any], whole: Container[str] = (), prefix: str = ""
+) -> Iterator[tuple[str, Any]]:
+    """Dotted keys and values of nested tables; one that is empty or an option stays `whole`."""
     for name, value in tree.items():
         key = prefix + name
-        if isinstance(value, dict) and key not in known:
-            yield from _leaves(value, known, f"{key}.") if value else ()
+        if isinstance(value, dict) and value and key not in whole:
+            yield from _flatten(value, whole, f"{key}.")
         else:
-            yield key
+            yield key, value
 
 
-def _values(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in tree.items():
-        if isinstance(value, dict):
-            yield from _values(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
+def _explain_unknown(key: str) -> str:
+    """What a key that is no option is: a section, or unknown, with the most similar options."""
+    known = _options(Recipe)
+    if inside := [option for option in known if f".{key}." in f".{option}"]:
+        return f"{key!r} is a section, not an option; it has {', '.join(inside)}"
+    last = key.rpartition(".")[2]
 
+    def compare(option: str) -> float:
+        pairs = (key, option), (last, option.rpartition(".")[2])
+        return sum(SequenceMatcher(None, *pair).ratio() for pair in pairs)
 
-def _unknown(key: str) -> str:
-    """What is wrong with a key that is no option: a section, a slip of the pen, or far off."""
-    sections: dict[str, list[str]] = {}
-    for option in dict(_options(Recipe)):
-        parts = option.split(".")
-        for end in range(1, len(parts)):
-            sections.setdefault(".".join(parts[:end]), []).append(option)
-
-    section, _, last = key.rpartition(".")
-
-    def likeness(option: str) -> float:
-        place, _, name = option.rpartition(".")
-        if section in sections:
-            return SequenceMatcher(None, last, name).ratio() - 0.1 * (place != section)
-        return max(SequenceMatcher(None, key, one).ratio() for one in (option, name))
-
-    if whole := [name for name in sections if f".{name}".endswith(f".{key}")]:
-        has = sections[whole[0]]
-        return f"{key!r} is a section, not an option; it has {_some(has)}"
-    best, *near = nlargest(3, dict(_options(Recipe)), key=likeness)
-    near_too = f"near are also {' and '.join(near)}"
-    if likeness(best) >= _NEAR:
-        return f"no option {key!r}; did you mean {best!r}? ({near_too})"
-    if section in sections:
-        ordered = sorted(sections[section], key=likeness, reverse=True)
-        return f"no option {key!r}; {section} has {_some(ordered)}"
-    return (
-        f"no option {key!r}; the sections are {', '.join(s for s in sections if '.' not in s)}; "
-        f"nearest are {best}, {', '.join(near)}"
-    )
-
-
-def _some(options: Sequence[str]) -> str:
-    """The first three, and how many more there are."""
-    rest = len(options) - 3
-    more = f" and {rest} more, see `agent-envs recipes`" if rest > 0 else ""
-    return ", ".join(options[:3]) + more
+    near = ", ".join(nlargest(3, known, key=compare))
+    return f"no option {key!r}; nearest are {near}; docs/recipes.md says where all are declared"

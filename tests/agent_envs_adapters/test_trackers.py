@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from trainer.run.metrics import Tracker
+from trainer.run.metrics import open_tracker
 
 pytestmark = [
     pytest.mark.trackers,
@@ -24,10 +24,10 @@ OPTIONS = {"name": "alfworld-mgr", "run": {"seed": 3}, "engine": {"urls": []}}
 
 def logged(name, folder):
     for steps in ((1, 2), (3,)):
-        tracker = Tracker(name, folder, OPTIONS)
+        tracker = open_tracker(name, folder, OPTIONS)
         for step in steps:
-            tracker.log(step, {"rl/success": step / 10})
-        tracker.close()
+            tracker.log({"rl/success": step / 10}, step=step)
+        tracker.finish()
         time.sleep(1.1)  # wandb names a folder by the second, and would write into the same one
 
 

@@ -9,12 +9,10 @@ from typer.testing import CliRunner
 from agent_envs_lab import memory
 from agent_envs_lab.doctor import examine
 from agent_envs_lab.memory import GIB
-from tests.trainer.conftest import quiet, short
-from trainer import cli, recipe
+from tests.trainer.conftest import short
+from trainer import recipe
 from trainer.cli.app import app
-from trainer.errors import OutOfMemory
 from trainer.model.policy import LoRA, Policy
-from trainer.train import train
 
 
 def found(tiny_folder, *options):
@@ -130,36 +128,6 @@ def test_activations_grow_with_the_tokens_and_shrink_by_checkpointing(tiny_folde
     assert more["activations"] == 4 * one["activations"] > 0
     less = memory.estimate_memory(saving, short(tiny_folder, "update.tokens=1000"), reference=False)
     assert less["activations"] < one["activations"] / 2
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
-        RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory"),
-    ],
-)
-def test_a_lack_of_memory_names_the_part(corridor, tiny_folder, tmp_path, monkeypatch, error):
-    def fails(*_, **__):
-        raise error
-
-    monkeypatch.setattr("trainer.learn.update.token_logprobs", fails)
-    with pytest.raises(
-        OutOfMemory, match=r"while updating .*lower update\.tokens.*agent-envs doctor"
-    ):
-        train(short(tiny_folder), tmp_path, console=quiet())
-
-
-def test_a_lack_of_memory_is_one_line(corridor, tiny_folder, tmp_path, monkeypatch, capsys):
-    def fails(*_, **__):
-        raise OutOfMemory("out of memory while updating; lower update.tokens")
-
-    monkeypatch.setattr("trainer.train.train", fails)
-    monkeypatch.setattr("sys.argv", ["agent-envs", "train", "alfworld", "mgr", "pocket",
-                                     "--out", str(tmp_path / "run")])  # fmt: skip
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    assert str(ended.value.code).startswith("agent-envs: out of memory while updating; lower")
 
 
 def test_available_memory_is_that_of_the_machine():

@@ -143,14 +143,6 @@ def test_bad_columns_are_refused_in_one_line(changed, told):
         fidelity(**{**given, **changed})
 
 
-def test_names_that_are_none_are_refused():
-    _, measured, error, group, estimator = world()
-    with pytest.raises(ValueError, match=r"unknown baseline 'c'.*known: a"):
-        compare({"a": estimator}, measured, error, group, baseline="c")
-    with pytest.raises(TypeError, match="mapping from names"):
-        compare({}, measured, error, group)
-
-
 def test_a_score_reads_as_value_and_interval():
     assert str(Score(0.4, 0.25, 0.5)) == "0.40 [0.25, 0.50]"
 

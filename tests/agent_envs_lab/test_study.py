@@ -130,11 +130,6 @@ def test_a_figure_that_was_not_logged_is_named(done):
         drawn.figure(results, done, 1, "validity")
 
 
-def test_an_unknown_study_is_named():
-    with pytest.raises(RecipeError, match=r"no study 'housework', did you mean 'household'\?"):
-        recipes.study("housework")
-
-
 @pytest.mark.long
 def test_an_unfinished_run_is_named(done):
     with pytest.raises(StudyError, match="seed_1 is not finished; start the study again"):
@@ -170,11 +165,17 @@ def test_a_run_that_fails_is_named(tmp_path, soon, monkeypatch):
         runs.run("household", ["grpo"], 1, tmp_path, ["policy.model=/no/such/model"])
 
 
-def test_a_wrong_recipe_is_refused_before_anything_runs(tmp_path):
-    with pytest.raises(RecipeError, match="household has no method 'mrg', did you mean 'mgr'"):
-        runs.run("household", ["mrg"], 1, tmp_path / "out", [])
-    with pytest.raises(RecipeError, match=r"no option 'run\.step'; did you mean 'run\.steps'"):
-        runs.run("household", ["mgr"], 1, tmp_path / "out", ["run.step=1"])
+@pytest.mark.parametrize(
+    ("name", "method", "options", "said"),
+    [
+        ("housework", "mgr", [], r"no study 'housework', did you mean 'household'\?"),
+        ("household", "mrg", [], "household has no method 'mrg', did you mean 'mgr'"),
+        ("household", "mgr", ["run.step=1"], r"no option 'run\.step'; did you mean 'run\.steps'"),
+    ],
+)
+def test_a_wrong_recipe_is_refused_before_anything_runs(tmp_path, name, method, options, said):
+    with pytest.raises(RecipeError, match=said):
+        runs.run(name, [method], 1, tmp_path / "out", options)
     assert not (tmp_path / "out").exists()
 
 

@@ -112,8 +112,8 @@ def test_files_are_written(logs, tmp_path):
         ({"stage": "rl", "episodes": 128}, "it has no success"),
         ({"stage": "rl", "success": 0.5, "episodes": None}, "it has no episodes"),
         ({}, "it has no stage"),
-        ({"stage": "rl", "success": float("nan"), "episodes": 1}, "success must be a finite"),
-        ({"stage": "rl", "success": "1", "episodes": 1}, "success must be a finite"),
+        ({"stage": "rl", "success": float("nan"), "episodes": 1}, "success = nan: .* finite"),
+        ({"stage": "rl", "success": "1", "episodes": 1}, "success = '1'"),
     ],
 )
 def test_a_log_without_what_is_compared_is_named(line, said, tmp_path):

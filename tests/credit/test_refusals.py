@@ -193,7 +193,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "spans, backwards": (scatter([[1, 1]], [(0, 0, 1), (0, 2, 1)]), r"spans row 1 is \[0 2 1\]"),
     "spans, in common": (scatter([[1] * 3], [(0, 0, 2), (0, 1, 3)]), "0 and 1 have tokens of row"),
     "spans, equal": (scatter([[1, 1]], [(0, 0, 2), (0, 0, 2)]), "0 and 1 have tokens of row 0"),
-    "spans, uncovered": (scatter([[1] * 3], [(0, 0, 1), (0, 1, 2)]), "token 2 of row 0 .* span -1"),
+    "spans, uncovered": (scatter([[1] * 3], [(0, 0, 1), (0, 1, 2)]), "token 2 .* is in no span"),
     "spans, outside": (scatter([[1, 0, 1]], [(0, 0, 1), (0, 1, 3)]), "token 1 of row 0 is in span"),
     "advantage, a length": (scatter([[1], [1]], None, [1.0]), "advantage has 1 rows, .* has 2"),
     "advantage, NaN": (scatter([[1], [1]], None, [1.0, np.nan]), "advantage row 1 is nan"),
@@ -240,8 +240,6 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "verifier, arguments": (
         lambda: rewards.find_verifier(f"{__name__}:takes_two"), "must take one argument, the turn",
     ),
-    "verifier, an error": (pay(lambda _: 1 / 0), "verifier mine:v failed: ZeroDivisionError"),
-    "verifier, None": (pay(lambda _: None), "verifier mine:v failed: TypeError"),
     "verifier, above 1": (pay(lambda _: 1.1), r"mine:v must lie in \[0, 1\] .* got 1.1"),
     "verifier, NaN": (pay(lambda _: np.nan), "mine:v must lie in .* got nan"),
     "verifier, no answers": (pay(rewards.exact), r"answers must be in info\['answers'\]"),

@@ -10,13 +10,8 @@ import pytest
 from pydantic import ValidationError
 
 from trainer.learn.batch import credit_rows, make_rows
-from trainer.learn.update import (
-    Correction,
-    Update,
-    correct_rows,
-    fill_entropies,
-    recompute_logprobs,
-)
+from trainer.learn.correction import Correction, correct_rows, fill_entropies
+from trainer.learn.update import Update, recompute_logprobs
 
 from .conftest import conversations, gradient, learner, rollouts
 

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import os
-import pickle
 import signal
 import time
-from dataclasses import replace
 from functools import partial, partialmethod
 
 import numpy as np
 import pytest
 
-import credit
-from agent_envs import MissingAsset
+from agent_envs import MissingAsset, Prompt
 from credit import Turns
-from trainer.build import evaluate_model, load_policy, make_method, make_rollouts
+from trainer.build import evaluate_model, load_policy, make_rollouts
 from trainer.errors import RecipeError
 from trainer.learn.batch import make_rows
 from trainer.learn.sft import attempt_demonstrations
 from trainer.learn.update import Update
-from trainer.methods import Experience
+from trainer.methods import Experience, make_method
 from trainer.play.environments import Env, PromptOptions
 from trainer.play.failures import EpisodeError, Failure, LimitError, check_limit, split_attempts
 from trainer.play.rollout import Rollouts, Start, Task
@@ -30,7 +26,7 @@ from trainer.run import metrics
 from trainer.run.stopping import Stopped, note_signals
 from trainer.train import train
 
-from .conftest import METHODS, Letters, Script, figures, learner, own_sampler, quiet, same, short
+from .conftest import METHODS, Letters, Script, figures, learner, quiet, same, short
 
 
 def east(text, row):
@@ -95,25 +91,6 @@ def test_whatever_an_environment_raises_costs_its_episode(  # noqa: PLR0917
         assert failure.transcript == []
 
 
-def test_a_state_without_actions_costs_the_episode_of_a_policy_that_chooses_among_them(
-    corridor, monkeypatch
-):
-    turn = corridor.Corridor._turn
-
-    def silent(self, **given):
-        empty = self.task_id == "corridor/2" and self.at == 1
-        made = turn(self, **given)
-        return made._replace(admissible_actions=[]) if empty else made
-
-    monkeypatch.setattr(corridor.Corridor, "_turn", silent)
-    player = Rollouts(Env("Corridor-v0"), PromptOptions("history"), "train")
-    script = Script(east, decode="admissible")
-    (played,), (failure,) = split_attempts(player.attempt(tasks(3, 2), script, seed=0))
-    assert played.task_id == "corridor/3"
-    assert (failure.task_id, failure.turn) == ("corridor/2", 1)
-    assert "sampling.decode=free" in failure.error
-
-
 def test_ctrl_c_in_an_environment_stops_the_run(corridor, monkeypatch):
     act = corridor.Corridor.act
 
@@ -130,15 +107,12 @@ def test_ctrl_c_in_an_environment_stops_the_run(corridor, monkeypatch):
         play(tasks(1))
 
 
-@pytest.mark.parametrize("error", [ValueError("blind")])
-def test_a_blind_prompt_that_raises_costs_the_episode(error, corridor, monkeypatch):
-    from agent_envs import Prompt
-
+def test_a_blind_prompt_that_raises_costs_the_episode(corridor, monkeypatch):
     blind = Prompt.blind
 
     def broken(self, what):
         if self.unwrapped.task_id == "corridor/2":
-            raise error
+            raise ValueError("blind")
         return blind(self, what)
 
     monkeypatch.setattr(Prompt, "blind", broken)
@@ -146,60 +120,27 @@ def test_a_blind_prompt_that_raises_costs_the_episode(error, corridor, monkeypat
     assert failure.task_id == "corridor/2"
 
 
-@pytest.mark.parametrize("error", [OSError("copy")])
-def test_an_environment_that_cannot_be_copied_now_costs_the_episode(error, corridor, monkeypatch):
-    player = Rollouts(Env("Corridor-v0"), PromptOptions(), "train")
-    script = Script(east)
-    actors = [player.start(one, script, player.envs(2)[one.group]) for one in tasks(3, 2)]
-    whole = player.attempt_from([Start(one) for one in actors], script, seed=0)
+def test_an_environment_that_cannot_be_copied_costs_the_episode(corridor, monkeypatch):
+    player, script = Rollouts(Env("Corridor-v0"), PromptOptions(), "train"), Script(east)
+    starts = [Start(player.start(one, script, player.envs(2)[one.group])) for one in tasks(3, 2)]
+    whole = player.attempt_from(starts, script, seed=0)
+    reduce = corridor.Corridor.__reduce_ex__
 
-    def copied(self, memo):
+    def broken(self, protocol):
         if self.task_id == "corridor/2":
-            raise error
-        return copy_of(self)
+            raise OSError("copy")
+        return reduce(self, protocol)
 
-    def copy_of(env):
-        made = object.__new__(type(env))
-        vars(made).update(copy.deepcopy({k: v for k, v in vars(env).items() if k != "panel"}))
-        made.panel = env.panel
-        return made
-
-    monkeypatch.setattr(corridor.Corridor, "__deepcopy__", copied, raising=False)
-    first, failure = player.attempt_from([Start(one) for one in actors], script, seed=0)
+    monkeypatch.setattr(corridor.Corridor, "__reduce_ex__", broken)
+    first, failure = player.attempt_from(starts, script, seed=0)
     assert first == whole[0]
     assert (failure.task_id, failure.turn, failure.transcript) == ("corridor/2", 0, [])
 
 
-@pytest.mark.parametrize("error", [OSError("closed")])
-def test_an_environment_that_cannot_be_closed_is_replaced(error, fails, corridor, monkeypatch):
-    def closed(self):
-        raise error
-
-    monkeypatch.setattr(corridor.Corridor, "close", closed)
-    fails(OSError("gone"), where="step", when=lambda task: task == "corridor/2")
-    played, failed = split_attempts(play(tasks(3, 2)))
-    assert (len(played), len(failed)) == (1, 1)
-
-
-@pytest.mark.parametrize("where", ["reset", "step"])
-@pytest.mark.parametrize("error", [OSError("own")])
-def test_demonstrations_survive_it_too(error, where, fails, corridor):
-    fails(error, where=where, when=lambda task: task == "corridor/2")
-    player = Rollouts(Env("Corridor-v0"), PromptOptions(), "train")
-    shown, (failure,) = split_attempts(attempt_demonstrations(player, tasks(3, 2), Letters()))
-    assert [one.task_id for one in shown] == ["corridor/3"]
-    assert type(error).__name__ in failure.error
-
-
-@pytest.mark.parametrize("error", [OSError("own")])
-def test_the_first_look_at_an_environment_says_what_failed(error, fails):
-    fails(error, where="reset")
-    player = Rollouts(Env("Corridor-v0"), PromptOptions(), "train")
-    with pytest.raises(EpisodeError, match=f"^task 'corridor/1' .*{type(error).__name__}: own"):
-        player.probe()
-
-
-def test_an_environment_that_failed_is_not_used_again(fails, corridor):
+def test_an_environment_that_failed_is_replaced_even_if_it_cannot_be_closed(
+    fails, corridor, monkeypatch
+):
+    monkeypatch.setattr(corridor.Corridor, "close", lambda self: 1 / 0)
     player = Rollouts(Env("Corridor-v0"), PromptOptions(), "train")
     fails(OSError("gone"), where="step", when=lambda task: task == "corridor/2")
     player.attempt(tasks(3, 2, 4), Script(east), seed=0)
@@ -209,17 +150,13 @@ def test_an_environment_that_failed_is_not_used_again(fails, corridor):
     assert [env.unwrapped for env in player._pool][:2] == kept
 
 
-def test_what_is_no_result_is_a_failure(corridor, monkeypatch):
-    begin = corridor.Corridor.begin
-
-    def act(self, action, right=corridor.Corridor.act):
-        turn = right(self, action)
-        return replace(turn, reward=None) if self.task_id == "corridor/2" else turn
-
-    monkeypatch.setattr(corridor.Corridor, "act", act)
-    played, failed = split_attempts(play(tasks(3, 2)))
-    assert len(played) == len(failed) == 1
-    assert begin is corridor.Corridor.begin
+@pytest.mark.parametrize("where", ["reset", "step"])
+def test_demonstrations_survive_it_too(where, fails):
+    fails(OSError("own"), where=where, when=lambda task: task == "corridor/2")
+    player = Rollouts(Env("Corridor-v0"), PromptOptions(), "train")
+    shown, (failure,) = split_attempts(attempt_demonstrations(player, tasks(3, 2), Letters()))
+    assert [one.task_id for one in shown] == ["corridor/3"]
+    assert failure.error.startswith("OSError: own (")
 
 
 @pytest.mark.parametrize(
@@ -237,7 +174,7 @@ def test_a_reward_wrapper_that_raises_costs_the_episode(corridor, tmp_path, monk
         "import gymnasium as gym\n"
         "class Picky(gym.RewardWrapper):\n"
         "    def reward(self, reward):\n"
-        "        return 1 / (self.unwrapped.task_id != 'corridor/2')\n"
+        "        return 1 / (self.unwrapped.task_id not in {'corridor/1', 'corridor/2'})\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     env = Env("Corridor-v0", wrappers={"picky:Picky": {}})
@@ -246,25 +183,10 @@ def test_a_reward_wrapper_that_raises_costs_the_episode(corridor, tmp_path, monk
     assert "ZeroDivisionError" in failure.error
     assert "picky.py" in failure.traceback
     assert [one.task_id for one in played] == ["corridor/3"]
-    with pytest.raises(EpisodeError, match=r"task 'corridor/2' \(seed 7, .*ZeroDiv") as raised:
-        player.play(tasks(2), Script(east), seed=0)
-    assert "in reward" in raised.value.__notes__[0]
-
-
-def test_a_failure_is_copied_without_its_error_and_written(tmp_path, fails):
-    class Odd(Exception):
-        def __reduce__(self):
-            raise TypeError("never")
-
-    fails(Odd("it"), where="reset")
-    (failure,) = play(tasks(2))
-    copied = pickle.loads(pickle.dumps(failure))
-    assert copied == failure
-    failure.save(tmp_path / "failures" / "one.json", step=3)
-    kept = json.loads((tmp_path / "failures" / "one.json").read_text())
-    assert kept["step"] == 3
-    assert kept["task_id"] == "corridor/2"
-    assert kept["traceback"] == failure.traceback
+    for call in (lambda: player.play(tasks(2), Script(east), seed=7), player.probe):
+        with pytest.raises(EpisodeError, match=r"^task 'corridor/[12]' \(seed .*ZeroDiv") as raised:
+            call()
+        assert "in reward" in raised.value.__notes__[0]
 
 
 def failure(turn=0):
@@ -294,53 +216,6 @@ def test_the_limit(failed, tried, limit, allowed):
         check_limit(given, tried, limit, "step 4")
 
 
-# ---- groups of unequal sizes ----
-
-
-def thinned(policy, lost):
-    """Rollouts of three groups of four, without those numbered `lost`."""
-    from .conftest import conversations
-
-    return [one for i, one in enumerate(conversations(policy)) if i not in lost]
-
-
-GONE = {"one": {5}, "all but one": {4, 5, 6}, "a group": {4, 5, 6, 7}}
-
-
-@pytest.mark.parametrize("gone", GONE)
-@pytest.mark.parametrize("name", credit.names())
-def test_every_estimator_takes_smaller_groups(name, gone, tiny_policy):
-    episodes = thinned(tiny_policy, GONE[gone])
-    turns = Turns.from_episodes(episodes, outcome_in_reward=False)
-    estimator = credit.make(name)
-    values = np.random.default_rng(3).random(len(turns))
-    turns = replace(
-        turns,
-        turn_reward=values[:, None],
-        turn_reward_names=("implicit",),
-        gold_logprob=np.log(values),
-        outcome_in_reward=False,
-    )
-    advantage = estimator(turns, np.random.default_rng(0))
-    assert advantage.shape == (len(turns),)
-    assert np.isfinite(advantage).all()
-
-
-@pytest.mark.parametrize("gone", GONE)
-@pytest.mark.parametrize("name", ["grpo", "gigpo", "rloo", "has", "hgpo"])
-def test_credit_of_the_other_groups_is_the_same(name, gone, tiny_policy):
-    estimator = credit.make(name)
-    found = []
-    for lost in (set(), GONE[gone]):
-        episodes = thinned(tiny_policy, lost)
-        turns = Turns.from_episodes(episodes, outcome_in_reward=False)
-        advantage = estimator(turns, np.random.default_rng(0))
-        assert np.isfinite(advantage).all()
-        other = np.array([one.group != 1 for one in episodes])[turns.trajectory]
-        found.append(advantage[other])
-    assert np.array_equal(*found)
-
-
 def walks(text, row):
     """Replies that differ between the rollouts of a group; some get through."""
     return (
@@ -351,62 +226,47 @@ def walks(text, row):
 
 
 @pytest.mark.parametrize("where", ["reset", "step"])
-@pytest.mark.parametrize("context", [pytest.param("history", marks=pytest.mark.long), "turn"])
-@pytest.mark.parametrize("engine", [pytest.param("own", marks=pytest.mark.long), "script"])
-def test_the_other_groups_update_is_bit_equal(  # noqa: PLR0917
-    engine, context, where, tiny_folder, fails, tmp_path
-):
-    """One group fails whole; the update is that of a step which never had the group.
-
-    The own engine's batches are smaller once a group is gone, so the last bits of log-probabilities
-    may differ if it goes in the middle; a script's do not.
-    """
+@pytest.mark.parametrize("context", ["history", "turn"])
+def test_the_other_groups_update_is_bit_equal(context, where, tiny_folder, fails, tmp_path):
+    """One group fails whole; the update is that of a step which never had the group."""
     options = [f"prompt.context={context}", "env.max_turns=5", "credit.name=gigpo"]
     chosen = short(tiny_folder, *options)
     drawn = [Task(f"corridor/{3 + i // 8}", i // 4, 5) for i in range(16)]
     fails(OSError("gone"), where=where, when=lambda task: task == "corridor/4")
     found = []
     for which in (drawn, drawn[:8]):
-        policy = load_policy(chosen.policy)
-        player = make_rollouts(chosen, "train")
-        sampler = own_sampler(chosen, policy, 4.0) if engine == "own" else Script(walks)
-        played, failed = split_attempts(player.attempt(which, sampler, seed=0))
+        policy, player, script = (
+            load_policy(chosen.policy),
+            make_rollouts(chosen, "train"),
+            Script(walks),
+        )
+        played, failed = split_attempts(player.attempt(which, script, seed=0))
         assert (len(played), len(failed)) == (8, len(which) - 8)
         turns = Turns.from_episodes(played, outcome_in_reward=False)
-        rng = np.random.default_rng(1)
         method = make_method(chosen)
         method.begin(policy, tmp_path)
-        made = method.credit(Experience(1, played, turns, make_rows(played), rng, player, sampler))
+        rng, rows = np.random.default_rng(1), make_rows(played)
+        made = method.credit(Experience(1, played, turns, rows, rng, player, script))
         Update()(learner(policy, tmp_path), made.rows, rng=np.random.default_rng(2))
-        found.append((played, made.advantage, dict(policy.model.state_dict())))
-    one, other = found
-    assert np.any(one[1])
-    assert np.array_equal(one[1], other[1])
-    if engine == "own" and where == "step":
-        tokens = [[step.reply_ids for e in side[0] for step in e.steps] for side in found]
-        assert tokens[0] == tokens[1]
-        return
-    assert one[0] == other[0]
-    assert same(one[2], other[2])
+        found.append((played, made.advantage.tolist(), dict(policy.model.state_dict())))
+    assert any(found[0][1])
+    assert found[0][:2] == found[1][:2]
+    assert same(found[0][2], found[1][2])
 
 
 # ---- whole steps ----
 
+VINE = ["credit.name=agent_envs_lab.truth.vine:Vine", "sampling.decode=free"]
+STEPS = METHODS | {"mgr": [], "vine": VINE, "redraws": ["sampling.redraws=2"]}
+
 
 @pytest.mark.long
 @pytest.mark.parametrize("context", ["history", "turn"])
-@pytest.mark.parametrize("method", [*METHODS, "mgr", "vine", "redraws"])
+@pytest.mark.parametrize("method", STEPS)
 def test_every_method_takes_steps_with_smaller_groups(  # noqa: PLR0917
     method, context, corridor, tiny_folder, tmp_path, monkeypatch
 ):
     """Every ninth call of an environment raises."""
-    own = {
-        "mgr": [],
-        "vine": ["credit.name=agent_envs_lab.truth.vine:Vine", "sampling.decode=free"],
-    }
-    options = own.get(method) or METHODS.get(method, ["sampling.redraws=2"])
-    if method == "vine" and context == "turn":
-        pytest.skip("one context is enough")
     calls = [0]
 
     def broken(right, self, given):
@@ -420,10 +280,10 @@ def test_every_method_takes_steps_with_smaller_groups(  # noqa: PLR0917
         monkeypatch.setattr(corridor.Corridor, name, partialmethod(partial(broken, right)))
     chosen = short(
         tiny_folder, "sft.steps=0", "run.steps=2", "eval.tasks=1", f"prompt.context={context}",
-        "sampling.failures=0.9", *options,
+        "sampling.failures=0.9", *STEPS[method],
     )  # fmt: skip
-    monkeypatch.setattr("trainer.train.evaluate_policy", lambda *_: pytest.fail("evaluated"))
-    monkeypatch.setattr("trainer.train._Run.evaluate", lambda self: {})
+    monkeypatch.setattr("trainer.run.session.evaluate_policy", lambda *_: pytest.fail("evaluated"))
+    monkeypatch.setattr("trainer.train.Loop.evaluate", lambda self: {})
     train(chosen, tmp_path, console=quiet())
     lines = figures(tmp_path)
     assert any(line.get("failed", 0) > 0 for line in lines)
@@ -437,7 +297,7 @@ def test_every_method_takes_steps_with_smaller_groups(  # noqa: PLR0917
 
 def test_above_the_limit_the_run_stops_with_the_first_failure(fails, tiny_folder, tmp_path):
     fails(ConnectionError("the room is gone"), where="reset", when=lambda task: True)
-    message = r"step 0, evaluation: the environment failed in 3 of 3 .*the room is gone"
+    message = r"step 0, evaluations: the environment failed in 3 of 3 .*the room is gone"
     with pytest.raises(LimitError, match=message):
         train(short(tiny_folder, "sft.steps=0"), tmp_path, console=quiet())
     assert len(list((tmp_path / "failures").iterdir())) == 3
@@ -515,11 +375,7 @@ def test_a_lost_process_costs_one_episode(action, processes, tmp_path, monkeypat
     played, (failure,) = split_attempts(player.attempt(drawn, script, seed=0))
     assert played == whole
     assert (failure.task_id, failure.turn) == ("odd/2", 1)
-    said = {
-        "hang": "did not end within 2 s",
-        "die": "exited with 3",
-        "exit": "exited with 4",
-    }
+    said = {"hang": "did not end within 2 s", "die": "exited with 3", "exit": "exited with 4"}
     assert said[action] in failure.error
     assert time.monotonic() - began < 60
     played, failed = split_attempts(player.attempt([drawn[0], drawn[3]], script, seed=0))

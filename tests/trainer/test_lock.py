@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from trainer.run.lock import FILE, FolderLock, LockedError, lock_folder
+from trainer.run.lock import FILE, FolderLock, LockedError
 from trainer.train import train
 
 from .conftest import quiet, short
@@ -18,7 +18,8 @@ HOLD = """
 import sys, time
 from pathlib import Path
 from trainer.run.lock import FolderLock
-FolderLock(Path(sys.argv[1])).take()
+lock = FolderLock(Path(sys.argv[1]))
+lock.take()
 print("held", flush=True)
 time.sleep(600)
 """
@@ -47,26 +48,26 @@ def test_a_killed_process_leaves_no_lock(holder, tmp_path):
     holder.send_signal(signal.SIGKILL)
     holder.wait()
     assert (tmp_path / FILE).is_file()
-    with lock_folder(tmp_path) as lock:
+    with FolderLock(tmp_path) as lock:
         lock.take()
         assert str(os.getpid()) in (tmp_path / FILE).read_text()
 
 
 def test_a_lock_is_taken_where_a_run_begins(tmp_path):
-    with lock_folder(tmp_path) as lock:
+    with FolderLock(tmp_path) as lock:
         assert not list(tmp_path.iterdir())  # a refused recipe leaves nothing
         lock.take()
         lock.take()
         with pytest.raises(LockedError, match=f"process {os.getpid()}"):
             FolderLock(tmp_path).take()
-    with lock_folder(tmp_path):
+    with FolderLock(tmp_path):
         pass
 
 
 @pytest.mark.parametrize("content", ["", "[]", "\x00\xff", '{"process": 3}'])
 def test_whatever_is_in_the_file_the_lock_counts(content, tmp_path):
     (tmp_path / FILE).write_text(content, encoding="latin-1")
-    with lock_folder(tmp_path):
+    with FolderLock(tmp_path):
         (tmp_path / FILE).write_text(content, encoding="latin-1")
         with pytest.raises(LockedError, match="another process trains in it"):
             FolderLock(tmp_path).take()
@@ -80,5 +81,5 @@ def test_a_file_system_without_locks_is_warned_of(tmp_path, monkeypatch):
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", flock)
-    with pytest.warns(UserWarning, match="cannot be locked"), lock_folder(tmp_path) as lock:
+    with pytest.warns(UserWarning, match="cannot be locked"), FolderLock(tmp_path) as lock:
         lock.take()

@@ -102,9 +102,6 @@ class Waiting:
     def __init__(self):
         self.threads = set()
 
-    def check(self, scene):
-        pass
-
     def judge(self, talk, side):
         self.threads.add(threading.get_ident())
         time.sleep(0.02)

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from agent_envs.experts import experts_of
 from agent_envs.imports import find_creator, has_option
 from trainer import recipe, recipes
-from trainer.build import make_method
 from trainer.errors import RecipeError
 from trainer.play.environments import make_env
 
@@ -128,8 +127,9 @@ def test_numbers_of_the_papers(name, wanted):
 
 
 def test_webshops_value_weight_is_that_of_has_table_5():
-    assert recipe.load("webshop has").turnrd.loss.value == 0.5
-    assert recipe.load("alfworld has").turnrd.loss.value == 1.0
+    for environment, value in (("webshop", 0.5), ("alfworld", 1.0)):
+        turnrd = recipe.load(f"{environment} has").credit.models["turnrd"]
+        assert turnrd["loss"]["value"] == value
 
 
 @pytest.mark.parametrize("method", ["grpo", "rloo", "reinforce_pp", "istar", "ppo", "dpo"])
@@ -142,8 +142,8 @@ def test_sotopias_recipes_have_the_numbers_of_istar(method):
     assert loaded.update.learning_rate == 5e-7
     assert (loaded.prompt.context, loaded.prompt.history) == ("turn", 10)
     assert loaded.env.max_turns == 10
-    threshold = {"istar": loaded.prm.threshold, "dpo": loaded.credit.options.get("threshold")}
-    assert threshold.get(method, 0.6) == 0.6
+    read = {"istar": loaded.credit.models.get("prm"), "dpo": loaded.credit.options}.get(method)
+    assert read is None or read["threshold"] == 0.6
 
 
 @pytest.mark.parametrize("method", ["grpo", "loop", "mgr"])
@@ -180,32 +180,23 @@ def test_an_override_of_the_estimator_drops_the_options_of_the_one_before():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("alfworld", "ENVIRONMENT METHOD .MODEL. or a TOML file, got 'alfworld'; environments: "),
-        ("mgr pocket", "got 'mgr pocket'"),
-        ("webshop gigpo pocket pocket", "'pocket' is given twice; give it once"),
-        ("/", "/ is a folder without a config.toml"),
-        ("alfworld mgr gigpo", "one method, got 'mgr' and 'gigpo'"),
         (
-            "alfword mgr",
-            r"'alfword', did you mean 'alfworld'\? \(nearest are alfworld, \w+, \w+\); `",
+            "alfworld",
+            "ENVIRONMENT METHOD .MODEL. or a TOML file, and 'alfworld' has no method: name",
         ),
-        ("", "ENVIRONMENT METHOD"),
+        (
+            "mgr pocket",
+            "'mgr pocket' has no environment: name one of alfworld, .* or set env.id in",
+        ),
+        ("", "'' has no environment"),
+        ("/", "no recipe part, TOML file or run folder '/'"),
+        ("alfworld mgr gigpo", "one method, got 'mgr' and 'gigpo'"),
+        ("alfword mgr", "'alfword', did you mean 'alfworld'.; `agent-envs recipes` lists all"),
     ],
 )
 def test_words_that_make_no_recipe_are_refused(words, message):
     with pytest.raises(RecipeError, match=message):
         recipe.load(words)
-
-
-def test_a_file_that_names_no_part_is_refused(tmp_path):
-    with pytest.raises(RecipeError, match=r"mine\.toml: no method 'mrg', did you mean 'mgr'\?"):
-        recipe.load(written(tmp_path, "method = 'mrg'\n"))
-
-
-def test_a_run_of_another_version_is_refused_with_one_line(tmp_path):
-    (tmp_path / "config.toml").write_text("[policy]\nlora_rank = 3\n")
-    with pytest.raises(RecipeError, match=r"another version: it sets policy\.lora_rank.*--out"):
-        recipe.load(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -248,10 +239,6 @@ def test_overrides_are_toml_or_bare_strings(tmp_path):
 
 def test_a_key_of_one_section_may_stand_alone():
     assert recipe.load("alfworld mgr pocket", ["data=/a folder/x"]).env.data == "/a folder/x"
-    with pytest.raises(
-        RecipeError, match=r"'steps' is ambiguous; use one of run\.steps, sft\.steps"
-    ):
-        recipe.load("alfworld mgr pocket", ["steps=3"])
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n"), max_size=30))
@@ -264,9 +251,10 @@ def test_any_bare_text_is_a_value_or_refused(text):
     ("override", "message"),
     [
         ("learning", "key=value"),
-        ("update.learningrate=1", r"no option 'update\.learningrate'; .*'update\.learning_rate'"),
-        ("sede=1", r"no option 'sede'; did you mean 'run\.seed'"),
-        ("updat.clip_low=0.1", r"'update\.clip_low'"),
+        ("steps=3", r"'steps' is ambiguous; use one of run\.steps, sft\.steps"),
+        ("update.learningrate=1", r"no option 'update\.learningrate'; nearest .*learning_rate"),
+        ("sede=1", r"no option 'sede'; nearest are run\.seed, "),
+        ("updat.clip_low=0.1", r"nearest are update\.clip_low"),
         ("run.steps=many", r"run\.steps = 'many': .*valid integer"),
         ("run.steps=-1", r"run\.steps = -1: .*greater than or equal to 0"),
         ("run.steps=1.5", r"run\.steps = 1\.5"),
@@ -275,24 +263,13 @@ def test_any_bare_text_is_a_value_or_refused(text):
         ("update.learning_rate=nan", r"update\.learning_rate = nan: .*finite"),
         ("run.seed.deep=1", r"run\.seed = "),
         ("run=3", r"'run' is a section, not an option; it has run\.seed, run\.steps"),
-        ("policy.lora=3", r"'policy\.lora' is a section, .* policy\.lora\.rank"),
         ("lora=3", r"'lora' is a section, .* policy\.lora\.rank"),
-        ("nope=1", r"no option 'nope'; the sections are run, env, prompt"),
-        ("upd.x=1", r"no option 'upd\.x'; the sections are run"),
-        ("run.x=1", r"no option 'run\.x'; run has run\.\w+, run\.\w+, run\.\w+ and \d more, see"),
-        ("step=1", r"did you mean '\w+\.steps'\? \(near are also [\w.]+ and [\w.]+\)$"),
-        ("policy.lora.rnk=1", r"did you mean 'policy\.lora\.rank'"),
-        ("=1", "an option is key=value"),
-        ("name=x/../../y", r"name = 'x/\.\./\.\./y': a recipe's name is one plain name"),
-        ("name=..", "one plain name"),
-        ("name=", "one plain name"),
-        (
-            "judge.timeout=0",
-            "judge: .*timeout of an endpoint must be finite and above 0, got 0",
-        ),
-        ("judge.timeout=x", r"judge\.timeout = 'x': .*valid number"),
-        ("judge.timeut=3", r"no option 'judge\.timeut'; did you mean 'judge\.timeout'"),
-        ("judge.url=http://me:secret@h/v1", "judge: (?!.*secret).*contains a user name, password"),
+        ("=1", "no option ''"),
+        ("name=x/../../y", r"name = 'x/\.\./\.\./y': String should match pattern"),
+        ("name=..", "pattern"),
+        ("name=", "pattern"),
+        ("credit.model=critc", r"credit\.model = 'critc': .*'critic', 'prm', 'turnrd' or 'judge'"),
+        ("credit.models.critc.lam=1", r"models\.critc.* = 'critc': .*'critic', 'prm', "),
     ],
 )
 def test_bad_overrides_are_refused(override, message):
@@ -303,35 +280,25 @@ def test_bad_overrides_are_refused(override, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[run]\nsteps = ", r"mine\.toml is not TOML"),
-        ("nosection = 3\n", "no option 'nosection'; the sections are run"),
-        ("run = 3\n", "'run' is a section"),
-        ("name = '/x'\n", "one plain name"),
-        ("[when.nosuch.run]\nsteps = 3\n", r"mine\.toml: \[when\.nosuch\] names no part"),
-        ("[when.pokcet.run]\nsteps = 3\n", r"names no part, did you mean 'pocket'\?"),
-        ("when = 3\n", "when has tables"),
-        ("[run]\nstep = 3\n", r"no option 'run\.step'; did you mean 'run\.steps'"),
-        ("[runs]\nsteps = 3\n", r"'run\.steps'"),
-        ("[run]\nsteps = '3'\n", r"run\.steps = '3'"),
+        (PARTS + "[run]\nsteps = ", r"mine\.toml is not TOML"),
+        (PARTS + "nosection = 3\n", "no option 'nosection'"),
+        (PARTS + "run = 3\n", "'run' is a section"),
+        (PARTS + "[when.nosuch.run]\nsteps = 3\n", r"mine\.toml: \[when\.nosuch\] names no part"),
+        (PARTS + "[when.pokcet.run]\nsteps = 3\n", r"names no part, did you mean 'pocket'\?"),
+        (PARTS + "when = 3\n", r"\[when\.3\] names no part"),
+        (PARTS + "[run]\nstep = 3\n", r"no option 'run\.step'; nearest are run\.steps"),
+        (PARTS + "[run]\nsteps = '3'\n", r"run\.steps = '3'"),
+        ("method = 'mrg'\n", r"no method 'mrg', did you mean 'mgr'\?"),
+        ("[run]\nsteps = 3\n", "has no environment: name one of .*, or set env.id"),
+        ("environment = 'alfworld'\n", "has no method: name one of .*, or set credit.name"),
     ],
 )
 def test_bad_files_are_refused(tmp_path, text, message):
     with pytest.raises(RecipeError, match=message):
-        recipe.load(written(tmp_path, PARTS + text))
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "has no environment: name one, or set env.id"),
-        ("[run]\nsteps = 3\n", "has no environment"),
-        ("environment = 'alfworld'\n", "has no method: name one, or set credit.name"),
-        ("model = 'pocket'\nmethod = 'mgr'\n", "has no environment"),
-    ],
-)
-def test_a_file_without_environment_and_method_is_refused(tmp_path, text, message):
-    with pytest.raises(RecipeError, match=message):
         recipe.load(written(tmp_path, text))
+
+
+def test_a_file_may_name_an_environment_and_an_estimator_of_ones_own(tmp_path):
     own = "[env]\nid = 'Room-v0'\n[credit]\nname = 'mine:F'\n"
     assert recipe.load(written(tmp_path, own)).credit.name == "mine:F"
 
@@ -378,18 +345,7 @@ def test_recipes_are_frozen_and_compare():
     assert recipe.changes(one, more) == ["credit.options.beta"]
 
 
-def test_a_judge_without_a_key_is_refused_at_the_start(monkeypatch):
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    chosen = ["credit.options.decomposer=judge", "judge.model=x"]
-    with pytest.raises(recipe.RecipeError, match=r"needs a key, .* OPENAI_API_KEY is not set"):
-        make_method(recipe.load("alfworld has", chosen))
-    make_method(recipe.load("alfworld has", [*chosen, "judge.url=http://127.0.0.1:1/v1"]))
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
-    make_method(recipe.load("alfworld has", chosen))
-
-
-@pytest.mark.parametrize("name", ["data", "max_turns", "split"])
-def test_options_of_the_recipe_are_not_the_environments(name):
-    chosen = recipe.load("sotopia grpo pocket", [f"env.options.{name}=3"])
-    with pytest.raises(RecipeError, match=f"set env.{name}"):
+def test_options_of_the_recipe_are_not_the_environments():
+    chosen = recipe.load("sotopia grpo pocket", ["env.options.data=3"])
+    with pytest.raises(RecipeError, match=r"no option 'data' .* are set as env\.NAME"):
         make_env(chosen.env, chosen.prompt, split="test")

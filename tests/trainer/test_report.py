@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import builtins
 import errno
 import io
@@ -10,7 +11,6 @@ import math
 import os
 import re
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,6 @@ from agent_envs.panels import Panel
 from trainer import recipe
 from trainer.run import curves, metrics, provenance, report
 from trainer.run import run_folder as records
-from trainer.run.report import pace
 
 from .run_folders import run_folder
 
@@ -30,6 +29,19 @@ ATTACK = (
     "{{ 7 * 7 }}&lt;b&gt;\u202egnp\u2066\x1b[2J\x07" + "x" * 5000
 )
 """Markup, a template, marks of writing direction, control sequences and a very long word."""
+PICTURE = '<svg xmlns="http://www.w3.org/2000/svg"><meta http-equiv="refresh"/></svg>'
+RECORDS = {
+    "failures/step_9_episode_0.json": {
+        "step": 9, "part": "episode", "task_id": "t/9", "turn": 3, "error": "boom",
+        "traceback": "Trace",
+    },
+    "warnings.jsonl": {"step": 7, "text": "others use <b>"},
+    "truth/truth.json": {"turns": 8, "groups": 2, "reliability": 0.875, "policy": "the last"},
+    "truth/ranking.txt": "table",
+    "truth/ranking.svg": PICTURE,
+    "truth/episode.svg": PICTURE,
+}  # fmt: skip
+"""What only some runs have."""
 
 
 CONTRAST = """
@@ -63,65 +75,81 @@ def page(tmp_path_factory):
     return report.write(run_folder(tmp_path_factory.mktemp("run")))
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    folder = run_folder(tmp_path_factory.mktemp("kept"))
+    for name, content in RECORDS.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        text = content if isinstance(content, str) else json.dumps(content) + "\n"
+        (folder / name).write_text(text)
+    provenance.write(folder, Panel("train", ("a", "b")), Panel("test", ("c",)))
+    return folder
+
+
+@pytest.fixture
+def whole(kept, tmp_path):
+    """A run with every record that there is."""
+    return shutil.copytree(kept, tmp_path / "whole")
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Figures take most of the time of a report."""
+    for name in ("draw_success", "draw_credit", "draw_values"):
+        monkeypatch.setattr(curves, name, lambda *_: "")
+
+
 def test_the_page_is_whole_and_self_contained(page):
     text = page.read_text()
-    # success, types, valid, return, entropy, dead groups, loss, credit by turn of two steps
-    assert text.count("<svg") == 9
-    outside = [part for part in text.split('"') if part.startswith(("http:", "https:", "//"))]
-    assert {part for part in outside if not part.startswith("http://www.w3.org/")} == set()
+    # success, loss of the warm start, valid, return, entropy, dead groups, credit of two steps
+    assert text.count("<img") == text.count('<img src="data:image/svg+xml;base64,') == 8
+    assert not re.findall(r"""["'(](?:https?:)?//""", text)
     assert "<script" not in text
     # 20 of 60 at the start, 44 at the end, none lost: p = 2 / 2^24
-    numbers = ("33%", "73%", "+24 −0", "exact p = 1.2e-07", "<b>45 of ")
-    for part in (*numbers, "put mug 2 in/on desk 1", "state 1 again", "S1 ×2", "■ turn limit"):
+    numbers = ("33%", "73%", "+24 −0", "exact p = 1.2e-07", "<b>45 of ", "14/20  70% [48–85%]")
+    for part in (*numbers, "put mug 2 in/on desk 1", "S1 ×2", "turn limit, 5 turns", "+1.00 ★"):
         assert part in text
-
-
-def test_the_same_run_gives_the_same_page(page):
-    assert report.render(page.parent) == page.read_text()
+    assert report.render(page.parent) == (text, [])  # the same run gives the same page
 
 
 def test_text_is_escaped_everywhere(tmp_path):
-    text = report.render(run_folder(tmp_path, text=ATTACK))
+    text, _ = report.render(run_folder(tmp_path, text=ATTACK))
     assert "<script" not in text
-    assert "<img" not in text
+    assert "<img src=x" not in text
     assert text.count("&lt;script&gt;") > 3
+    assert not {"\x1b", "\x07", "\u202e"} & set(text)
 
 
 def test_a_run_that_has_just_begun_has_a_page(tmp_path):
     recipe.save(recipe.load("alfworld mgr pocket"), tmp_path / "config.toml")
     text = report.write(tmp_path).read_text()
     assert "No evaluation has been recorded yet" in text
-    assert "Sample episodes" not in text
+    assert "side by side" not in text
 
 
 def test_a_run_that_was_cut_short_has_a_page(tmp_path):
     folder = run_folder(tmp_path)
     log = metrics.read_log(folder / "metrics.jsonl")[:6]  # one step after the warm start
     timed = [line | {"time": 10.0 * line["step"], "kl": 0.25} for line in log]
-    lines = "".join(json.dumps(line) + "\n" for line in timed)
+    lines = "".join(json.dumps(line) + "\n" for line in [*timed, {"step": 6, "success": None}])
     (folder / "metrics.jsonl").write_text(lines + '{"step": 7, "sta')
-    text = report.render(folder)
+    text, _ = report.render(folder)
     total = records.total_steps(records.read_config(folder)[1])
     assert "not complete" in text
     assert f"<b>6 of {total}</b>" in text
     assert metrics.duration(10.0 * (total - 6)) + " more at this pace" in text
-    assert "Unchanged so far: KL to the reference, nats: 0.25" in text  # a value without a curve
+    assert "KL to the reference, nats</span><b>0.25" in text
 
 
-def test_values_of_one_step_are_listed_without_a_curve():
-    line = {"step": 4, "stage": "rl", "clip_fraction": 0.25, "grad_norm": 2.0}
-    made, constant = curves.parts([line])["Update"]
-    assert made == []
-    assert constant == ["Tokens clipped: 25.0%", "Norm of the gradient: 2"]
-
-
-def test_a_wide_group_says_that_it_scrolls(page):
-    assert "2 rollouts: scroll the table sideways" in page.read_text()
-
-
-def test_no_run_no_page(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"config\.toml is missing"):
-        report.write(tmp_path)
+@pytest.mark.usefixtures("undrawn")
+def test_what_only_some_runs_have_is_shown(whole):
+    text, damaged = report.render(whole)
+    assert damaged == []
+    shown = ("Step 7: others use &lt;b&gt;", "1 failure of an environment", "boom", "0.88", "table")
+    for part in (*shown, Panel("train", ("a", "b")).hash):
+        assert part in text
+    assert "refresh" not in text  # of a figure, which is an image of its own
+    assert base64.b64encode(PICTURE.encode()).decode() in text
 
 
 needs_browser = [
@@ -160,7 +188,10 @@ class TestInABrowser:
         assert shown.count("<script>") >= 12  # observation and reply of every turn
         assert "{{ 7 * 7 }}&lt;b&gt;\ufffdgnp\ufffd\ufffd[2J\ufffd" in shown
         assert browser.execute_script("return document.body.children.length") == 1  # main is whole
-        assert browser.find_elements("css selector", "script, img, [onerror]") == []
+        assert (
+            browser.find_elements("css selector", "script, img:not([src^='data:']), [onerror]")
+            == []
+        )
         assert [x for x in browser.get_log("browser") if x["level"] == "SEVERE"] == []
 
     @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -200,212 +231,95 @@ class TestInABrowser:
         assert browser.execute_script("return document.activeElement.parentElement.open")
 
 
-FAILURE = {
-    "part": "episode",
-    "task_id": "t/9",
-    "turn": 3,
-    "error": "boom",
-    "traceback": "Trace",
-}
-DAMAGE = {
-    "nothing": b"",
-    "text": b"hello",
-    "no utf-8": b"\xff\xfe\x00",
-    "a list": b"[]",
-    "an object": b"{}",
-    "a number": b"3",
-    "deep": b"[" * 100_000,
-}
-
-
-@pytest.fixture
-def undrawn(monkeypatch):
-    """Figures take most of the time of a report."""
-    for name in ("success", "credit_by_turn"):
-        monkeypatch.setattr(curves, name, lambda *_: "")
-    monkeypatch.setattr(curves, "parts", lambda _: {})
-    monkeypatch.setattr(curves, "types", lambda _: None)
-
-
-@pytest.mark.usefixtures("undrawn")
-@pytest.mark.parametrize(
-    "name", ["eval/step_4.json", "episodes/step_4.parquet", "episodes/step_4.npy"]
-)
-@pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_record_is_named_and_left_out(name, damage, tmp_path):
-    folder = run_folder(tmp_path)
-    path = next(iter(sorted((folder / name).parent.glob(f"*{Path(name).suffix}"))[::-1]))
-    path.write_bytes(DAMAGE[damage])
-    with pytest.warns(UserWarning, match=f"left out of .*report.html: .*{path.name}"):
-        report.write(folder)
-    assert f"Left out: {path}" in (folder / "report.html").read_text(encoding="utf-8")
-
-
 HUGE = 10**400
-BAD_EVALUATIONS = [
-    {"turns": [HUGE] * 60},
-    {"turns": [-1] * 60},
-    {"returns": [math.nan] * 60},
-    {"returns": [HUGE] * 60},
-    {"valid": math.inf},
-    {"valid": HUGE},
-    {"success": [1] * 60},
-    {"task_ids": "task"},
-    {"split": 3},
-    {"decoding": None},
-    {"failed": 3},
-    {"failed": ["elsewhere"]},
-    {"surprise": 1},
-    {"panel_hash": "beef"},  # of another panel than the last
-]
-BAD_FAILURES = [
-    {"step": math.inf},
-    {"step": "9"},
-    {"turn": None},
-    {"error": 5},
-    {"traceback": ["a"]},
-    {"task_id": {}},
-]
-BAD_PROVENANCE = [
-    {"versions": 3},
-    {"versions": []},
-    {"versions": [1]},
-    {"packages": []},
-    {"python": None},
-    {"training": []},
-    {"training": {"split": "a", "source": "b", "count": math.inf, "hash": "c"}},
-]
-BAD_ABOUT = [[], {}, {"turns": 1, "groups": 1, "reliability": math.nan, "policy": "p"}]
+GARBAGE = [b"", b"hello", b"\xff\xfe\x00", b"[]", b"{}", b"3", b"[" * 100_000]
 
 
-READERS = {
-    "eval": records.evaluations_of,
-    "failures": lambda folder: records.read_failures(folder / "failures"),
-    "truth": lambda folder: records.read_truth(folder / "truth"),
-    "provenance.json": lambda folder: records.readable([folder], provenance.read_provenance),
-    "warnings.jsonl": lambda folder: records.read_warnings(folder / "warnings.jsonl"),
-    "episodes": lambda folder: episodes_of(folder / "episodes"),
-}
-"""What the report reads, by the first part of its path."""
+def content(data):
+    return lambda path: path.write_bytes(data)
 
 
-def episodes_of(folder):
-    paths, hidden = records.list_steps(folder, ".parquet")
-    *_, damaged = records.read_episodes(paths[::-1])
-    return [hidden + damaged]
+def change(**values):
+    """Other values of an object in a JSON file."""
+    return lambda path: path.write_text(json.dumps(json.loads(path.read_text()) | values) + "\n")
 
 
-def left_out(folder, path):
-    """The file alone is damaged, and is named."""
-    (said,) = READERS[path.relative_to(folder).parts[0]](folder)[-1]
-    assert str(path) in said
-    assert "\n" not in said
+def rows(edit):
+    """Another table in a Parquet file."""
+    return lambda path: pq.write_table(edit(pq.read_table(path)), path)
 
 
-@pytest.mark.parametrize("change", BAD_EVALUATIONS, ids=str)
-def test_an_evaluation_of_other_values_is_left_out(change, tmp_path):
-    folder = run_folder(tmp_path)
-    path = folder / "eval" / "step_25.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    left_out(folder, path)
+def column(name, value):
+    """Another value in each row of a column."""
+    return rows(
+        lambda table: table.set_column(
+            table.column_names.index(name), name, pa.array([value] * table.num_rows)
+        )
+    )
 
 
-@pytest.mark.parametrize("change", BAD_FAILURES, ids=str)
-def test_a_failure_of_other_values_is_left_out(change, tmp_path):
-    folder = run_folder(tmp_path)
-    path = folder / "failures" / "step_9_episode_0.json"
-    path.parent.mkdir()
-    path.write_text(json.dumps({"step": 9} | FAILURE | change))
-    left_out(folder, path)
+def numbers(array):
+    return lambda path: np.save(path, array)
 
 
-@pytest.mark.parametrize("change", BAD_PROVENANCE, ids=str)
-def test_provenance_of_other_values_is_left_out(change, tmp_path):
-    folder = run_folder(tmp_path)
-    provenance.write(folder, Panel("train", ("a",)), Panel("test", ("c",)))
-    path = folder / "provenance.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    left_out(folder, path)
+def cut(path):
+    os.truncate(path, path.stat().st_size // 2)
 
 
-@pytest.mark.parametrize("about", BAD_ABOUT, ids=str)
-def test_a_truth_of_other_values_is_left_out(about, tmp_path):
-    folder = run_folder(tmp_path)
-    path = folder / "truth" / "ranking.txt"
-    path.parent.mkdir()
-    path.write_text("table")
-    for name in ("ranking", "episode"):
-        path.with_name(f"{name}.svg").write_text("<svg></svg>")
-    path.with_name("truth.json").write_text(json.dumps(about))
-    left_out(folder, path)
+def put_folder(path):
+    path.unlink()
+    path.mkdir()
 
 
-def other(**columns):
-    """A Parquet file of another program."""
-    return lambda path, table: pq.write_table(pa.table(columns), path)
+def put_file(path):
+    shutil.rmtree(path)
+    path.write_text("")
 
 
-def changed(name, value):
-    """The file with another value in each row of a column."""
-
-    def write(path, table):
-        column = pa.array([value] * table.num_rows)
-        pq.write_table(table.set_column(table.column_names.index(name), name, column), path)
-
-    return write
-
-
-BAD_EPISODES = {
-    "other columns": other(a=[1], b=["x"]),
-    "no column": lambda path, table: pq.write_table(table.drop_columns(["anchor"]), path),
-    "no row": lambda path, table: pq.write_table(table.slice(0, 0), path),
-    "no value": changed("reply", None),
-    "another type": changed("turn", "first"),
-    "no list": changed("prompt_ids", 3),
-    "not finite": changed("reward", math.nan),
-    "infinite": changed("outcome", math.inf),
-    "progress": changed("progress", 1e300),
-    "no utf-8": changed("goal", b"\xff"),
-}
-
-
-@pytest.mark.parametrize("what", BAD_EPISODES)
-def test_episodes_of_another_program_are_left_out(what, tmp_path):
-    folder = run_folder(tmp_path)
-    path = folder / "episodes" / "step_45.parquet"
-    BAD_EPISODES[what](path, pq.read_table(path))
-    left_out(folder, path)
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["eval/step_45.json", "episodes/step_45.parquet", "episodes/step_45.npy", "failures/x.json"],
-)
-def test_a_folder_in_place_of_a_record_is_left_out(name, tmp_path):
-    folder = run_folder(tmp_path)
-    (folder / name).unlink(missing_ok=True)
-    (folder / name).mkdir(parents=True)
-    left_out(folder, folder / name)
-
-
-@pytest.mark.parametrize("name", ["eval", "episodes", "failures", "truth"])
-def test_a_file_in_place_of_a_folder_is_left_out(name, tmp_path):
-    folder = run_folder(tmp_path)
-    shutil.rmtree(folder / name, ignore_errors=True)
-    (folder / name).write_text("")
-    left_out(folder, folder / name)
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["eval/step_45.json", "episodes/step_45.parquet", "episodes/step_45.npy", "eval", "episodes"],
-)
-def test_what_may_not_be_read_is_left_out(name, tmp_path, monkeypatch):
-    """As for an ordinary user; the owner of this process may be root."""
-    folder = run_folder(tmp_path)
-    path = folder / name
-    forbid(monkeypatch, path)
-    left_out(folder, path)
+TASKS = {"split": "a", "source": "b", "count": math.inf, "hash": "c"}
+EVAL, LAST = "eval/step_25.json", "episodes/step_45"
+FAILURE, TRUTH = "failures/step_9_episode_0.json", "truth/truth.json"
+DAMAGE = {
+    EVAL: [
+        *map(content, GARBAGE), cut, put_folder,
+        *(change(turns=[bad] * 60) for bad in (HUGE, -1)),
+        *(change(returns=[bad] * 60) for bad in (math.nan, HUGE)),
+        *(change(valid=bad) for bad in (math.inf, HUGE)),
+        *(change(success=bad) for bad in ([1] * 60, [], 3)),
+        *(change(task_ids=bad) for bad in ("task", [])),
+        *(change(failed=bad) for bad in (3, ["elsewhere"])),
+        change(split=3), change(decoding=None), change(surprise=1),
+        change(panel_hash="beef"),  # of another panel than the last
+    ],
+    f"{LAST}.parquet": [
+        *map(content, GARBAGE), cut, put_folder,
+        rows(lambda table: pa.table({"a": [1], "b": ["x"]})),  # of another program
+        rows(lambda table: table.drop_columns(["anchor"])),
+        rows(lambda table: table.slice(0, 0)),
+        column("reply", None), column("turn", "first"), column("prompt_ids", 3),
+        column("reward", math.nan), column("outcome", math.inf), column("progress", 1e300),
+        column("goal", b"\xff"),
+    ],
+    f"{LAST}.npy": [
+        *map(content, GARBAGE), cut, put_folder, numbers(np.zeros((2, 2))), numbers(np.zeros(1)),
+        numbers(np.full(12, np.nan)), numbers(np.array(["a"] * 12)),
+    ],
+    FAILURE: [
+        *map(content, GARBAGE), put_folder,
+        change(step=math.inf), change(step="9"), change(turn=None), change(error=5),
+        change(traceback=["a"]), change(task_id={}),
+    ],
+    "provenance.json": [
+        *map(content, GARBAGE), change(versions=3), change(versions=[]), change(versions=[1]),
+        change(packages=[]), change(python=None), change(training=[]), change(training=TASKS),
+    ],
+    "warnings.jsonl": [
+        content(b"[1]\n"), content(b"{\n"), change(text=None), change(step="a"),
+    ],
+    TRUTH: [*map(content, GARBAGE), change(reliability=math.nan), change(policy=1)],
+    "eval": [put_file], "episodes": [put_file], "failures": [put_file], "truth": [put_file],
+}  # fmt: skip
+"""Records of a run, and what may have become of each."""
 
 
 def forbid(monkeypatch, path):
@@ -423,125 +337,94 @@ def forbid(monkeypatch, path):
     monkeypatch.setattr(pq, "read_schema", lambda given: (given.open("rb").close(), read(given))[1])
 
 
-@pytest.mark.usefixtures("undrawn")
-@pytest.mark.parametrize(
-    "line",
-    [
-        '{"step": 9, "success": NaN}', '{"step": 9, "loss": Infinity}', '{"step": -1}',
-        f'{{"step": 9, "loss": {HUGE}}}', f'{{"step": {HUGE}}}', '{"step": 9, "success": 7}',
-        '{"step": 9, "episodes": 1.5}', '{"step": true}', "[1]", '{"step": 9, "loss": "1"}',
-    ],
-)  # fmt: skip
-def test_a_damaged_line_of_the_log_is_named(line, tmp_path):
-    folder = run_folder(tmp_path)
-    (folder / "metrics.jsonl").write_text(f"{line}\n")
-    with pytest.raises(ValueError, match=r"metrics\.jsonl line 1 is not a line of a log"):
-        report.write(folder)
-
-
-@pytest.mark.parametrize("line", ["[1]", '{"step": 1}', '{"step": "a", "text": "b"}', "{"])
-def test_a_damaged_line_of_the_warnings_is_named(line, tmp_path):
-    folder = run_folder(tmp_path)
-    (folder / "warnings.jsonl").write_text(f"{line}\n")
-    left_out(folder, folder / "warnings.jsonl")
-
-
-@pytest.mark.parametrize(
-    "change", ["sft.steps='many'", "run.steps=[]", "run.seed=nan", "run.steps=true", "env.id=3"]
-)
-def test_a_config_of_other_types_is_named(change, tmp_path):
-    folder = run_folder(tmp_path)
-    key, _, value = change.partition("=")
-    section, _, option = key.partition(".")
-    text = (folder / "config.toml").read_text()
-    pattern = rf"(\[{section}\]\n(?:[^\[].*\n)*?{option} = ).*"
-    assert re.search(pattern, text)
-    (folder / "config.toml").write_text(re.sub(pattern, rf"\g<1>{value}", text))
-    with pytest.raises(ValueError, match=rf"config\.toml is damaged: {key}=.*restore it"):
-        report.write(folder)
-
-
-@pytest.mark.usefixtures("undrawn")
-@pytest.mark.parametrize("suffix", [".json", ".parquet", ".npy"])
-def test_a_truncated_record_is_left_out(suffix, tmp_path):
-    folder = run_folder(tmp_path)
-    for path in folder.rglob(f"step_*{suffix}"):
-        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    with pytest.warns(UserWarning, match="left out of"):
-        report.write(folder)
-
-
-@pytest.mark.usefixtures("undrawn")
-@pytest.mark.parametrize(
-    "credit", [np.zeros((2, 2)), np.zeros(1), np.full(5, np.nan), np.array(["a"] * 5)]
-)
-def test_credit_of_another_shape_or_type_is_left_out(credit, tmp_path):
-    folder = run_folder(tmp_path)
-    path = max((folder / "episodes").glob("*.npy"))
-    np.save(path, credit)
-    with pytest.warns(UserWarning, match=f"{path.name} cannot be read .*one for each turn"):
-        report.write(folder)
-
-
-@pytest.mark.parametrize("line", ['{"step": 9}', '{"step": 9, "stage": "rl", "success": null}'])
-def test_a_line_without_figures_is_no_point_of_a_curve(line, tmp_path):
-    folder = run_folder(tmp_path)
-    with (folder / "metrics.jsonl").open("a") as file:
-        file.write(line + "\n")
-    report.write(folder)
-
-
-def test_files_of_other_names_are_not_records(tmp_path):
-    folder = run_folder(tmp_path)
-    for name in ("eval/step_x.json", "episodes/step_.parquet", "eval/notes.json"):
-        (folder / name).write_bytes(b"")
-    report.write(folder)
-
-
-@pytest.mark.parametrize("content", [b"", b"[run]\nsteps = ", b"\xff\xfe", b"run = 3\n"])
-def test_a_damaged_config_is_named(content, tmp_path):
-    folder = run_folder(tmp_path)
-    (folder / "config.toml").write_bytes(content)
-    with pytest.raises(ValueError, match=r"config\.toml is (damaged|incomplete): .*restore it"):
-        report.write(folder)
-
-
-def lines(count, **more):
+def find_damage(folder):
+    """What the report leaves out."""
     return [
-        {"step": n + 1, "stage": "rl", "time": 100.0 * n, "seconds": 90.0, **more}
-        for n in range(count)
+        *records.evaluations_of(folder)[1],
+        *report.read_records(folder)[1],
+        *report.read_groups(folder / "episodes")[1],
     ]
 
 
-def test_pace_of_a_run_that_goes_on():
-    log = lines(4, episodes=9, failed=0.1, skipped=1.0, tokens=50, tokens_per_second=5.0)
-    log[2]["time"] = log[2]["time"] + 5000  # stopped for a while, which is no pace
-    log[3]["time"] = log[3]["time"] + 5000
-    now = pace(log, 10)
-    assert (now.step, now.total, now.spent, now.left) == (
-        4,
-        10,
-        "6:00",
-        "10:00",
-    )  # 6 steps of 100 s
-    assert (now.tokens, now.speed, now.episodes, now.skipped) == (200, 5.0, 36, 4)
-    assert now.failed == 4  # 9 are left of the 10 that were tried in each step
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize(
+    ("name", "damage"), [(name, one) for name, damages in DAMAGE.items() for one in damages]
+)
+def test_a_damaged_record_is_named_and_left_out(name, damage, whole):
+    damage(whole / name)
+    (said,) = find_damage(whole)
+    assert str(whole / name) in said
+    assert "\n" not in said
 
 
-def test_a_finished_run_has_no_time_left():
-    assert pace(lines(4), 4).left == ""
-    assert pace([], 4) is None
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize(
+    "name", [EVAL, f"{LAST}.parquet", f"{LAST}.npy", "eval", "episodes", "failures"]
+)
+def test_what_may_not_be_read_is_left_out(name, whole, monkeypatch):
+    """As for an ordinary user; the owner of this process may be root."""
+    forbid(monkeypatch, whole / name)
+    (said,) = find_damage(whole)
+    assert str(whole / name) in said
 
 
-def test_warnings_failures_and_hashes_are_shown(tmp_path):
-    folder = run_folder(tmp_path)
-    (folder / "warnings.jsonl").write_text('{"step": 7, "text": "others use <b>"}\n{"st')
-    (folder / "failures").mkdir()
-    (folder / "failures" / "step_9_episode_0.json").write_text(json.dumps({"step": 9} | FAILURE))
-    (folder / "failures" / "step_9_episode_1.json").write_text("{}")
-    panel = Panel("train", ("a", "b"))
-    provenance.write(folder, panel, Panel("test", ("c",)))
-    with pytest.warns(UserWarning, match="step_9_episode_1"):
-        text = report.write(folder).read_text()
-    for part in ("Step 7: others use &lt;b&gt;", "1 failure of an environment", "boom", panel.hash):
-        assert part in text
+@pytest.mark.usefixtures("undrawn")
+def test_what_is_left_out_is_warned_of_and_on_the_page(whole):
+    (whole / EVAL).write_text("{}")
+    for name in ("eval/step_x.json", "episodes/step_.parquet", "eval/notes.json"):
+        (whole / name).write_bytes(b"")  # these are no records
+    with pytest.warns(UserWarning, match=f"left out of .*report.html: .*{EVAL}") as said:
+        report.write(whole)
+    assert len(said) == 1
+    assert f"Left out: {whole / EVAL}" in (whole / "report.html").read_text(encoding="utf-8")
+
+
+LINES = [
+    '{"step": 9, "success": NaN}', '{"step": 9, "loss": Infinity}', '{"step": -1}',
+    f'{{"step": 9, "loss": {HUGE}}}', f'{{"step": {HUGE}}}', '{"step": 9, "success": 7}',
+    '{"step": 9, "episodes": 1.5}', '{"step": true}', "[1]", '{"step": 9, "loss": "1"}', "null",
+    "3", "\udcff", "{}", '{"step": "1"}', '{"step": 1, "stage": 2}', '{"step": 1, "loss": [1]}',
+    "[" * 100_000, "half",
+]  # fmt: skip
+CONFIG = {"steps = 100": "steps = true", "seed = 0": "seed = nan", '"AlfWorld-v0"': "3"}
+
+
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize(
+    ("name", "damage", "message"),
+    [
+        *(
+            ("metrics.jsonl", f'{{"step": 0, "stage": "start"}}\n{line}\n', "line 2 is not a line")
+            for line in LINES
+        ),
+        *(("config.toml", text, "is damaged") for text in ("", "[run]\nsteps = ", "run = 3\n")),
+        ("config.toml", "\udcff\udcfe", "is damaged"),
+        *(("config.toml", change, "is damaged or incomplete: .*=") for change in CONFIG.items()),
+        ("config.toml", None, "is missing; train with --out"),
+    ],
+)
+def test_a_damaged_log_or_config_is_named(name, damage, message, whole):
+    path = whole / name
+    if damage is None:
+        path.unlink()
+    else:
+        text = path.read_text().replace(*damage) if isinstance(damage, tuple) else damage
+        path.write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises((ValueError, FileNotFoundError), match=rf"{name} {message}"):
+        report.write(whole)
+
+
+def test_pace_of_a_run():
+    log = [
+        {"step": n, "stage": "rl", "time": 100.0 * n, "seconds": 90.0, "episodes": 9}
+        | {"skipped": 1.0, "tokens_per_second": 5.0}
+        for n in range(1, 5)
+    ]
+    assert report.estimate_pace(log, 4).left == ""
+    for line in log[2:]:
+        line["time"] += 5000  # stopped for a while, which is no pace
+    now = report.estimate_pace(log, 10)
+    assert (now.step, now.total, now.spent) == (4, 10, "6:00")
+    assert now.left == "10:00"  # 6 steps of 100 s
+    assert (now.speed, now.episodes, now.skipped) == (5.0, 36, 4)
+    assert report.estimate_pace([], 4) is None

@@ -13,7 +13,6 @@ import gymnasium as gym
 import pytest
 
 from agent_envs import Template
-from trainer.errors import RecipeError
 from trainer.learn.sft import attempt_demonstrations, require_expert
 from trainer.play.environments import Env, PromptOptions, make_env
 from trainer.play.episode import INSTRUCTION
@@ -53,16 +52,11 @@ def test_the_finished_are_neither_prompted_nor_stepped(corridor):
     assert {episode.task_type for episode in played} == {"walk"}
 
 
-def test_environments_are_made_once(corridor):
-    player = rollouts()
-    for _ in range(3):
-        player.play(tasks(1, 2), Script(east), seed=0)
-    assert len(corridor.MADE) == 2
-
-
-def test_waves_give_the_same_episodes_in_the_same_order(corridor):
+def test_waves_give_the_same_episodes_and_environments_are_made_once(corridor):
     together = rollouts().play(tasks(1, 3, 2, 5), Script(east), seed=0)
-    assert rollouts(rows=2).play(tasks(1, 3, 2, 5), Script(east), seed=0) == together
+    player = rollouts(rows=2)
+    for _ in range(3):
+        assert player.play(tasks(1, 3, 2, 5), Script(east), seed=0) == together
     assert len(corridor.MADE) == 4 + 2
 
 
@@ -152,45 +146,45 @@ def test_the_terms_of_an_environments_own_reward_are_its_outcome(penalty):
     assert any(episode.outcome for episode in played)
 
 
-def test_constrained_decoding_gets_the_actions():
-    script = Script(east, decode="admissible")
-    rollouts().play(tasks(1, 2), script, seed=0)
-    both = ["east", "north"]
-    assert script.offered == [[both, both], [both]]
-
-
-def offering(corridor, monkeypatch, *actions):
-    """An episode whose states offer these actions beside the ways, and what was offered."""
+def offering(corridor, monkeypatch, actions):
+    """An episode whose states offer these actions, and what was offered."""
     turn = corridor.Corridor._turn
     monkeypatch.setattr(
         corridor.Corridor,
         "_turn",
-        lambda self, **given: turn(self, **given)._replace(admissible_actions=["east", *actions]),
+        lambda self, **given: turn(self, **given)._replace(
+            admissible_actions=actions, extra={"action": ""}
+        ),
     )
     script = Script(east, decode="admissible")
     return rollouts().attempt(tasks(2), script, seed=0)[0], script.offered
 
 
-@pytest.mark.parametrize(
-    "action",
-    ["", " ", " go", "go ", "go\n", "<think>", "</action>", "<action>x</action>",
-     "a</action><action>b", "x" * 5000],
-)  # fmt: skip
-def test_an_action_that_no_reply_can_give_costs_the_episode(corridor, monkeypatch, action):
-    """It would be another action, or none, and count as the policy's mistake."""
-    failure, _ = offering(corridor, monkeypatch, action)
-    assert failure.error.startswith(
-        "ContractError: info['admissible_actions'] has " + f"{action!r:.20}"
-    )
-    assert "text of 1 to 4096 characters" in failure.error
-    assert "set sampling.decode=free" in failure.error
+IMPOSSIBLE = ["", " ", " go", "go ", "go\n", "<think>", "</action>", "<action>x</action>",
+              "a</action><action>b", "x" * 5000]  # fmt: skip
+REFUSED = {
+    **{one: ("", ["east", one], f"{one!r:.20}.*text of 1 to 4096 char") for one in IMPOSSIBLE},
+    "none": ("", [], "lists 0 and reads '<think>"),
+    "another form": ("{thought} | {action}", ["east"], "lists 1 and reads '{thought} | {action}'"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_actions_that_no_reply_can_give_cost_the_episode(what, corridor, monkeypatch):
+    """They would be other actions, or none, and count as the policy's mistakes."""
+    form, actions, words = REFUSED[what]
+    monkeypatch.setattr(corridor.Corridor, "reply_form", form)
+    failure, _ = offering(corridor, monkeypatch, actions)
+    assert failure.error.startswith("ContractError: ")
+    for part in (*words.split(".*"), "set sampling.decode=free"):
+        assert part in failure.error
 
 
 @pytest.mark.parametrize(
-    "action", ["go north", "é “quoted” \\ 'x'", "two\nlines", "a < b > c", "x" * 1000]
+    "action", ["north", "go north", "é “quoted” \\ 'x'", "two\nlines", "a < b > c", "x" * 1000]
 )
 def test_actions_that_a_reply_can_give_are_offered(corridor, monkeypatch, action):
-    episode, offered = offering(corridor, monkeypatch, action)
+    episode, offered = offering(corridor, monkeypatch, ["east", action])
     assert episode.success
     assert offered == [[["east", action]]] * 2
 
@@ -215,21 +209,6 @@ def test_there_is_room_for_the_longest_admissible_action(corridor, monkeypatch):
         rollouts(max_tokens=120).play(tasks(2), Script(east, decode="admissible"), seed=0)
 
 
-def test_an_environment_that_reads_replies_of_another_form_cannot_be_held_to_actions(
-    corridor, monkeypatch
-):
-    turn = corridor.Corridor._turn
-    monkeypatch.setattr(corridor.Corridor, "reply_form", "{thought} | {action}")
-    monkeypatch.setattr(
-        corridor.Corridor,
-        "_turn",
-        lambda self, **given: turn(self, **given)._replace(extra={"action": ""}),
-    )
-    (failure,) = rollouts().attempt(tasks(2), Script(east, decode="admissible"), seed=0)
-    assert "reads '{thought} | {action}'" in failure.error
-    assert "set sampling.decode=free" in failure.error
-
-
 @pytest.mark.parametrize("context", ["history", "turn"])
 def test_no_room_for_a_reply_ends_the_episode(context):
     whole = Script(east)
@@ -242,11 +221,6 @@ def test_no_room_for_a_reply_ends_the_episode(context):
     assert (len(episode.steps), episode.truncated, episode.outcome) == (1, True, 0.0)
     (episode,) = rollouts(context).play(tasks(3), Script(east, limit=limit), seed=0)
     assert (len(episode.steps), episode.truncated) == (1, True)
-
-
-def test_a_first_prompt_without_room_is_refused():
-    with pytest.raises(ValueError, match=r"corridor/3 has \d+ tokens.*sampling\.max_tokens"):
-        rollouts(max_tokens=60).play(tasks(3), Script(east), seed=0)
 
 
 def test_the_explorer_shows_the_way(corridor):
@@ -267,51 +241,73 @@ def test_a_demonstration_of_turns_shows_their_prompts():
 
 def test_what_the_explorer_does_not_solve_is_left_out():
     assert len(attempt_demonstrations(rollouts(turns=2), tasks(1, 5), Letters())) == 1
-    with pytest.raises(ValueError, match="solved none of 2 tasks in 2 turns"):
-        attempt_demonstrations(rollouts(turns=2), tasks(4, 5), Letters())
 
 
-def test_another_expert_shows_another_way(corridor):
-    for name in ("corridor:Explorer", "explorer"):
-        require_expert(rollouts(), name)
-        assert len(attempt_demonstrations(rollouts(), tasks(2), Letters(), name)) == 1
-    with pytest.raises(RecipeError, match=r"sft\.expert: Corridor has no oracle; use 'explorer'"):
-        require_expert(rollouts(), "oracle")
-    with pytest.raises(RecipeError, match=r"sft\.expert: unknown expert 'explorr', did you mean"):
-        require_expert(rollouts(), "explorr")
-
-
-def test_without_experts_there_is_no_warm_start(corridor, monkeypatch):
-    monkeypatch.setattr(corridor.Corridor, "experts", "")
-    message = r"Corridor has no experts: .*; sft\.steps=0 needs no expert"
-    with pytest.raises(RecipeError, match=message):
-        require_expert(rollouts(), "explorer")
+def test_another_expert_shows_another_way():
+    require_expert(rollouts(), "corridor:Explorer")
+    assert len(attempt_demonstrations(rollouts(), tasks(2), Letters(), "corridor:Explorer")) == 1
 
 
 def test_a_template_of_ones_own(monkeypatch):
     short = Template("{current_observation} Go on.", "{current_observation}")
     monkeypatch.setitem(sys.modules, "mine", SimpleNamespace(SHORT=short))
-
-    def prompts(path):
-        script = Script(east)
-        Rollouts(Env("Corridor-v0"), PromptOptions("turn", path), "train").play(
-            tasks(1), script, seed=0
-        )
-        return script.prompts
-
-    assert prompts("mine:SHORT") != prompts("")
-    with pytest.raises(
-        ValueError, match=r"prompt\.template must have the form package\.module:Name"
-    ):
-        prompts("alfworld")
-    with pytest.raises(ValueError, match="belongs to WebShop and does not fit Corridor"):
-        prompts("agent_envs.webshop.prompt:TEMPLATE")
+    script = Script(east)
+    player = Rollouts(Env("Corridor-v0"), PromptOptions("turn", "mine:SHORT"), "train")
+    player.play(tasks(1), script, seed=0)
+    assert script.prompts == ["You stand at 0 Go on."]  # the prompt drops the full stop
 
 
-def test_an_unknown_option_of_the_environment_names_the_nearest():
-    env = Env(id="Corridor-v0", options={"maxturns": 3})
-    with pytest.raises(RecipeError, match=r"no option 'maxturns'.*'max_turns'"):
-        Rollouts(env, PromptOptions(), "train").play(tasks(1), Script(east), seed=0)
+def show(turns, *given):
+    return lambda: attempt_demonstrations(rollouts(turns=turns), tasks(*given), Letters())
+
+
+def make(env=None, split="train", **prompt):
+    env = env or Env("Corridor-v0")
+    return lambda: make_env(env, PromptOptions("turn", **prompt), split=split)
+
+
+REFUSALS = {
+    "no room": (
+        lambda: rollouts(max_tokens=60).play(tasks(3), Script(east), seed=0),
+        r"corridor/3 has \d+ tokens.*sampling\.max_tokens",
+    ),
+    "unsolved": (show(2, 4, 5), "solved none of 2 tasks in 2 turns"),
+    "expert": (
+        lambda: require_expert(rollouts(), "oracle"),
+        r"sft\.expert: Corridor has no oracle; use 'explorer'",
+    ),
+    "expert's name": (
+        lambda: require_expert(rollouts(), "explorr"),
+        r"sft\.expert: unknown expert 'explorr', did you mean",
+    ),
+    "template's name": (
+        make(template="alfworld"),
+        r"prompt\.template must have the form package\.module:Name",
+    ),
+    "template": (
+        make(template="agent_envs.webshop.prompt:TEMPLATE"),
+        "belongs to WebShop and does not fit Corridor",
+    ),
+    "template unread": (
+        lambda: PromptOptions("history", "mine:SHORT"),
+        "prompt.template='mine:SHORT' is not read with",
+    ),
+    "option": (
+        make(Env("Corridor-v0", options={"maxturns": 3})),
+        r"no option 'maxturns'.*'max_turns'",
+    ),
+    "option of the recipe": (
+        make(Env("Corridor-v0", options={"split": "a"})),
+        r"no option 'split' \(env\.options\.split\).*are set as env\.NAME",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSALS)
+def test_what_is_refused(what):
+    call, words = REFUSALS[what]
+    with pytest.raises(ValueError, match=words):
+        call()
 
 
 def test_draws_are_groups_of_different_tasks(corridor):
@@ -401,5 +397,3 @@ def test_a_factory_of_any_options_gets_those_that_its_environment_has(corridor, 
     gym.register("Factory-v0", entry_point=lambda **options: Plain(**options))  # noqa: PLW0108
     made = make_env(Env("Factory-v0", max_turns=7), PromptOptions(), split="train")
     assert made.unwrapped.max_turns == 7
-    with pytest.raises(RecipeError, match=r"Factory-v0 has no option 'split', got 'odd'"):
-        make_env(Env("Factory-v0", split="odd"), PromptOptions(), split="odd")

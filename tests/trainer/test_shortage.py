@@ -15,11 +15,10 @@ import torch
 
 from trainer import cli
 from trainer.engine import EngineError
-from trainer.errors import OutOfMemory, find_shortage, is_of_memory
+from trainer.errors import find_shortage, is_of_memory
 from trainer.play.environments import Env, PromptOptions
 from trainer.play.failures import Failure, split_attempts
 from trainer.play.rollout import Rollouts, Task
-from trainer.run.checkpoint import CheckpointError, Checkpoints
 from trainer.scale import pool
 from trainer.scale.workers import Workers
 
@@ -53,7 +52,6 @@ def test_a_lack_of_memory(error):
         ValueError("out of memory"),  # of a user's code
         BlockingIOError(errno.EAGAIN, "no data"),  # of a socket
         OSError(errno.ENOENT, "no file"),
-        OutOfMemory("out of memory while updating; lower update.tokens"),  # it says so itself
     ],
     ids=repr,
 )
@@ -111,25 +109,6 @@ def test_an_environment_without_memory_says_so_and_torch_ends_the_run():
     assert "memory ran out" in Failure.of(MemoryError(), task=("t", 0, 1)).error
     full = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
     assert "raise the limit (`ulimit -n`)" in Failure.of(full, task=("t", 0, 1)).error
-
-
-@pytest.mark.parametrize(
-    ("error", "said"),
-    [
-        (MemoryError(), "Memory ran out"),
-        (ALLOCATORS[0], "Memory ran out"),
-        (OSError(errno.EMFILE, "files"), "Too many files are open"),
-        (OSError(errno.ENOSPC, "No space left on device"), "Make room"),
-        (RuntimeError("write failed"), "Make room"),
-    ],
-    ids=repr,
-)
-def test_a_checkpoint_says_why_it_could_not_be_written(error, said, tmp_path):
-    def write(folder):
-        raise error
-
-    with pytest.raises(CheckpointError, match=rf"step_3 could not.*\. {said}.*with --resume"):
-        Checkpoints(tmp_path).save(3, write)
 
 
 @pytest.mark.parametrize(

@@ -46,35 +46,28 @@ def test_in_a_thread_signals_keep_their_meaning():
     assert found == [(0, before)]
 
 
-@pytest.fixture(scope="module")
-def whole(corridor, tiny_folder, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("whole")
-    train(short(tiny_folder), folder, console=quiet())
-    return folder
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "line"), [(signal.SIGTERM, 3), (signal.SIGINT, 9)])
 def test_a_signal_in_a_step_ends_the_run_after_it(  # noqa: PLR0917
     number, line, whole, corridor, tiny_folder, tmp_path, monkeypatch
 ):
     """In the warm start and after it, at steps that write no checkpoint of their own."""
-    from trainer.train import _Run
+    from trainer.train import Loop
 
-    log = _Run._log
+    log = Loop.log_step
 
     def logged(self, stage, done, values):
         log(self, stage, done, values)
         if self.step == line:
             os.kill(os.getpid(), number)
 
-    monkeypatch.setattr(_Run, "_log", logged)
+    monkeypatch.setattr(Loop, "log_step", logged)
     with pytest.raises(Stopped, match=f"stopped after step {line}") as raised:
         train(short(tiny_folder), tmp_path, console=quiet())
     assert raised.value.code == 128 + number
     assert Checkpoints(tmp_path / "checkpoints").steps()[-1] == line
     assert len(figures(tmp_path)) == line
-    monkeypatch.setattr(_Run, "_log", log)
+    monkeypatch.setattr(Loop, "log_step", log)
     train(short(tiny_folder), tmp_path, resume=True, console=quiet())
     assert figures(tmp_path) == figures(whole)
     mine, others = weights(tmp_path, 12), weights(whole, 12)

@@ -173,9 +173,6 @@ def test_kl_is_zero_at_the_reference_and_its_coefficient_adapts(tmp_path):
     )
     assert figures["kl"] == pytest.approx(0.0, abs=1e-6)
     assert figures["kl_coefficient"] == 0.5  # 0 < 0.04 / 1.5
-    assert update.adapt_kl_coefficient(1.0, 0.05) == 1.0  # between 0.04 / 1.5 and 0.04 * 1.5
-    assert update.adapt_kl_coefficient(1.0, 0.07) == 2.0
-    assert Update(kl="k3").adapt_kl_coefficient(0.3, 9.0) == 0.3
 
 
 def test_warm_up_is_linear(tmp_path):

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 REWARDS = ("goal", "weighted", "success")
 ON_JUDGE_ERROR = ("raise", "flag")
+WITHOUT_GAME = {"partner": "echo", "judge": "none"}  # that also know scenes of text alone
 ACTS = 20
 _UNKNOWN = float("nan")
 SUCCESS = 6.0  # iStar's threshold: success is a goal score above it
@@ -175,7 +176,13 @@ class Sotopia(AgentEnv):
         self.reward, self.weights = reward, _read_weights(weights or {})
         self.graded = reward != "success"
         self.flags_errors = on_judge_error == "flag"
-        self._check_scene(panel.task_ids[0])
+        scene, _ = self._open_scene(panel.task_ids[0])
+        for role, other in WITHOUT_GAME.items():
+            if scene.game is None and getattr(getattr(self, role), "needs_game", False):
+                raise ValueError(
+                    f"this {role} only knows generated scenes, got {scene.codename!r}; use "
+                    f'{role}="openai:<model>@<base url>", "{other}" or one of your own'
+                )
 
     def begin(self, task_id: str) -> tuple[str, Turn]:
         """The scene of a task, up to the agent's first act."""
@@ -224,14 +231,6 @@ class Sotopia(AgentEnv):
             return self.published.scenes[name], int(side)
         family, _, number = name.rpartition("-")
         return families.draw_scene(family, int(number)), int(side)
-
-    def _check_scene(self, task_id: str) -> None:
-        """Refuse a judge or a partner that does not support the scenes, before the first one."""
-        scene, _ = self._open_scene(task_id)
-        if self.judge is not None:
-            self.judge.check(scene)
-        if self.partner is not None:
-            self.partner.check(scene)
 
     def _let_partner_act(self) -> None:
         assert self.speaker is not None  # noqa: S101  only called if there is one

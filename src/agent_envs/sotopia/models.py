@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from agent_envs.endpoint import Endpoint, EndpointError, open_endpoint, read_number
 from agent_envs.options import require_methods
-from agent_envs.panels import nearest
+from agent_envs.panels import one_of
 from agent_envs.sotopia.acts import KINDS, parse_fields
 from agent_envs.sotopia.rules import RANGES, JudgeError, Rules, Verdict
 from agent_envs.sotopia.scripted import Echo, ScriptedPartner
@@ -66,16 +66,12 @@ def open_partner(given: str | Mapping[str, Any] | Endpoint | Partner) -> Partner
     if isinstance(given, (Endpoint, Mapping)) or _is_address(given):
         return ModelPartner(open_endpoint(given, temperature=_TEMPERATURE))
     if not isinstance(given, str):
-        require_methods("partner", given, "check", "begin")
+        require_methods("partner", given, "begin")
         return given
     kind, _, temper = given.partition(":")
     if kind == "scripted":
         return ScriptedPartner(temper)
-    if given not in ("echo", "external"):
-        raise ValueError(
-            f"unknown partner {given!r}{nearest(given, _PARTNERS)}; known are "
-            f"{', '.join(_PARTNERS)}, and Partners of your own"
-        )
+    one_of("partner", given, _PARTNERS)
     return Echo() if given == "echo" else None
 
 
@@ -89,13 +85,9 @@ def open_judge(given: str | Mapping[str, Any] | Endpoint | Judge) -> Judge | Non
     if isinstance(given, (Endpoint, Mapping)) or _is_address(given):
         return ModelJudge(open_endpoint(given))
     if not isinstance(given, str):
-        require_methods("judge", given, "check", "judge")
+        require_methods("judge", given, "judge")
         return given
-    if given not in ("rules", "none"):
-        raise ValueError(
-            f"unknown judge {given!r}{nearest(given, _JUDGES)}; known are {', '.join(_JUDGES)}, "
-            "and Judges of your own"
-        )
+    one_of("judge", given, _JUDGES)
     return Rules() if given == "rules" else None
 
 
@@ -126,9 +118,6 @@ class ModelPartner:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
-
-    def check(self, scene: Scene) -> None:
-        """Accept every scene."""
 
     def begin(self, scene: Scene, side: int, rng: np.random.Generator) -> Speaker:  # noqa: ARG002
         """The model as that side."""
@@ -177,9 +166,6 @@ class ModelJudge:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
-
-    def check(self, scene: Scene) -> None:
-        """Accept every scene."""
 
     def judge(self, talk: Talk, side: int) -> Verdict:
         """The scores that the model gives.

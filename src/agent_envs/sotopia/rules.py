@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from agent_envs.sotopia.acts import Act
     from agent_envs.sotopia.conduct import Harm
-    from agent_envs.sotopia.scene import Character, Scene
+    from agent_envs.sotopia.scene import Character
     from agent_envs.sotopia.talk import Meaning, Talk
 
 RANGES = {
@@ -48,10 +48,6 @@ RANGES = {
     "financial_and_material_benefits": (-5.0, 5.0),
     "goal": (0.0, 10.0),
 }
-WAYS_OUT = (
-    'judge="openai:<model>@<base url>" (a model), judge="none" (no scores, no reward) or a Judge '
-    "of your own"
-)
 Meant = tuple["Act", "Meaning"]
 """An act with an argument, and its meaning."""
 _SHARE = 0.6  # share of a fact's word pairs from which on it counts as told
@@ -73,16 +69,12 @@ class Verdict(NamedTuple):
 
 
 class Judge(Protocol):
-    """Scores a talk. `live`: whether it can score after each act, or only at the end."""
+    """Scores a talk. `live`: whether it can score after each act, or only at the end.
+
+    A judge with a true `needs_game` is refused where scenes consist only of text.
+    """
 
     live: bool
-
-    def check(self, scene: Scene) -> None:
-        """Refuse a scene that it cannot judge.
-
-        Raises:
-            ValueError: it cannot; the message names other judges.
-        """
 
     def judge(self, talk: Talk, side: int) -> Verdict:
         """The scores of a side, all of `RANGES` and within them.
@@ -95,14 +87,7 @@ class Judge(Protocol):
 class Rules:
     """Judges scenes with known terms by the rules above."""
 
-    live = True
-
-    def check(self, scene: Scene) -> None:
-        """Refuse scenes that consist only of text."""
-        if scene.game is None:
-            raise ValueError(
-                f"the rule judge has no rules for the scene {scene.codename!r}; use {WAYS_OUT}"
-            )
+    live = needs_game = True
 
     def judge(self, talk: Talk, side: int) -> Verdict:
         """The seven scores."""

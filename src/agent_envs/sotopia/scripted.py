@@ -27,11 +27,6 @@ if TYPE_CHECKING:
     from agent_envs.sotopia.speech import Heard
     from agent_envs.sotopia.talk import Talk
 
-WAYS_OUT = (
-    'partner="openai:<model>@<base url>" (a model), partner="echo" (repeats what it hears), '
-    'partner="external" (both sides are yours) or a Partner of your own'
-)
-
 
 class Speaker(Protocol):
     """One side of one episode."""
@@ -45,14 +40,10 @@ class Speaker(Protocol):
 
 
 class Partner(Protocol):
-    """The other side of all episodes."""
+    """The other side of all episodes.
 
-    def check(self, scene: Scene) -> None:
-        """Refuse a scene that it cannot play.
-
-        Raises:
-            ValueError: it cannot; the message names other partners.
-        """
+    A partner with a true `needs_game` is refused where scenes consist only of text.
+    """
 
     def begin(self, scene: Scene, side: int, rng: np.random.Generator) -> Speaker:
         """A speaker for one side of a scene; its randomness comes from `rng`."""
@@ -65,18 +56,12 @@ class ScriptedPartner:
         ValueError: an unknown temper.
     """
 
+    needs_game = True
+
     def __init__(self, temper: str = "") -> None:
         if temper:
             one_of("temper", temper, tuple(TEMPERS))
         self.temper = temper
-
-    def check(self, scene: Scene) -> None:
-        """Refuse scenes that consist only of text."""
-        if scene.game is None:
-            raise ValueError(
-                f"the scripted partner only plays generated scenes, got {scene.codename!r}; "
-                f"use {WAYS_OUT}"
-            )
 
     def begin(self, scene: Scene, side: int, rng: np.random.Generator) -> Speaker:
         """The speaker."""
@@ -90,9 +75,6 @@ class Echo:
 
     Its acts are not spoken, so that it never agrees to anything.
     """
-
-    def check(self, scene: Scene) -> None:
-        """Accept every scene."""
 
     def begin(self, scene: Scene, side: int, rng: np.random.Generator) -> Speaker:  # noqa: ARG002
         """The speaker."""

@@ -29,18 +29,16 @@ from agent_envs_lab.audits.violations import (
 )
 from agent_envs_lab.audits.walk import STOP, Walk, digest_of
 from agent_envs_lab.audits.watch import FirstViolation
-from agent_envs_lab.audits.witnesses import follow_both, list_unseparated, shortest_witness
+from agent_envs_lab.audits.witnesses import shortest_witness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from agent_envs.testing.episodes import Actions, Actor, Env, Record
     from agent_envs_lab.audits.walk import Group, Key
-    from agent_envs_lab.audits.witnesses import Split, Witness
+    from agent_envs_lab.audits.witnesses import Witness
 
 LEAST = 2  # episodes that a comparison needs
-SUSPECTS = 5
-"""Most pairs of states that are followed further."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +73,6 @@ class AnchorAudit:
     unrepeated: the steps that show the first of these.
     violation: the first turn that violates the contract, with its actions; "" for none, and if
         `info` at the reset lacks keys of the contract.
-    unseparated: pairs of anchors of a task after which no observed difference occurred.
-    followed, split: how many of these were played further, and how many stayed equal.
-    split_witness: an example of the latter.
     """
 
     env: str
@@ -89,10 +84,6 @@ class AnchorAudit:
     observation: Comparison
     witness: Witness | None = None
     unrepeatable: int = 0
-    unseparated: int = 0
-    followed: int = 0
-    split: int = 0
-    split_witness: Split | None = None
     unrepeated: str = ""
     violation: str = ""
 
@@ -124,20 +115,7 @@ class AnchorAudit:
             lines.append("no turns compared: each was the last of the turn limit; raise max_turns")
         if self.witness is not None:
             lines.append(f"shortest example of a pair that diverges:\n{self.witness}")
-        if self.followed:
-            lines.append(_describe_unseparated(self.unseparated, self.followed, self.split))
-        if self.split_witness is not None:
-            lines.append(f"example:\n{self.split_witness}")
         return "\n".join(lines)
-
-
-def _describe_unseparated(pairs: int, followed: int, split: int) -> str:
-    """Pairs of anchors after which the episodes show no difference, and what further play shows."""
-    return (
-        f"pairs of anchors that look like the same state in the episodes: {pairs:,}\n"
-        f"{followed} of them played further: {followed - split} are different states, "
-        f"{split} still look the same"
-    )
 
 
 def audit_anchors(
@@ -191,7 +169,7 @@ def audit_anchors(
             for number in range(1, seeds if start.task is not None else 1):
                 again = Start(start.seed + number * SEED_STEP, start.task)
                 walk.play(again, _script(played[number % len(played)]))
-        found = _summarize(walk, len(begun), seed, hints=watch is None)
+        found = _summarize(walk, len(begun), seed)
         if walk.unrepeated:
             unrepeated = Shown(
                 "the same seed and actions give a different turn",
@@ -263,14 +241,11 @@ def _vary(played: Sequence[list[Any]], odd: Sequence[Any], rng: np.random.Genera
     return actions
 
 
-def _summarize(walk: Walk, tasks: int, seed: int, *, hints: bool) -> AnchorAudit:
+def _summarize(walk: Walk, tasks: int, seed: int) -> AnchorAudit:
     judged = _comparison(walk.groups) if walk.anchored else None
     judged_by = walk.anchor if walk.anchored else _text
     groups = walk.groups if walk.anchored else walk.shown
     diverging = [(key, group) for key, group in groups.items() if len(group.ways) > 1]
-    suspects = [] if diverging or not hints else list_unseparated(walk)
-    splits = [follow_both(walk, *suspect) for suspect in suspects[:SUSPECTS]]
-    alike = [split for split in splits if split is not None]
     return AnchorAudit(
         env=name_of(walk.env),
         tasks=tasks,
@@ -281,10 +256,6 @@ def _summarize(walk: Walk, tasks: int, seed: int, *, hints: bool) -> AnchorAudit
         observation=_comparison(walk.shown),
         witness=shortest_witness(walk, diverging, judged_by) if diverging else None,
         unrepeatable=walk.unrepeatable,
-        unseparated=len(suspects),
-        followed=len(splits),
-        split=len(alike),
-        split_witness=alike[0] if alike else None,
     )
 
 

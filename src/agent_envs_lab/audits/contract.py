@@ -124,7 +124,9 @@ def check_contract(
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
-            _check(env, make, oracle, actions, copies=copies, processes=processes, turns=turns)
+            _try_everything(
+                env, make, oracle, actions, copies=copies, processes=processes, turns=turns
+            )
         except Violation as found:
             raise explain(make, found) from None
         except Exception as error:
@@ -155,7 +157,7 @@ def _shorten(make: Fresh, error: Exception) -> None:
     error.__notes__[:] = [show_steps(found.steps)]
 
 
-def _check(
+def _try_everything(
     env: Env,
     make: Fresh,
     oracle: Callable[[Env], Expert] | None,
@@ -168,7 +170,7 @@ def _check(
     try_panel(env)
     listing = panel_of(env).hash
     first = _play(env, SEED, actions)
-    _check_repeats(env, first, actions)
+    _try_repeats(env, first, actions)
     try_options(env, (Start(SEED), *first))
     try_seeds(env)
     try_order(env, (Start(SEED), *first))
@@ -176,27 +178,27 @@ def _check(
     solved = find_solutions(env) if oracle is None else solve_tasks(env, oracle)
     guided = partial(_follow_partly, solved, actions)
     late = min(TASKS, max(1, turns // SLOW))
-    _check_again(env, guided, late)
-    _check_invalid_turns(env, guided)
-    furthest = _check_anchors(env, guided, turns)
+    _try_again(env, guided, late)
+    _try_invalid_turns(env, guided)
+    furthest = _audit_anchors(env, guided, turns)
     ways = (list(solved.values())[-TASKS:] or furthest)[:late]
-    _check_late(env, ways)
-    _check_wide(env, ways, actions, turns)
+    _try_late(env, ways)
+    _try_wide(env, ways, actions, turns)
     opening = (Start(SEED), *first)
     hold(env, comparisons.compare_unspoilt, opening)
     if env.spec is not None:
         hold(env, comparisons.compare_rebuilt, opening)
     if copies:
-        _check_copies(env, [(Start(SEED), first[:PLACES]), *ways])
-        _check_side_by_side(env, first, actions)
+        _try_copies(env, [(Start(SEED), first[:PLACES]), *ways])
+        _try_side_by_side(env, first, actions)
     try_gymnasium(env.unwrapped)
     try_docstring(type(env.unwrapped))
     for start, done in [(Start(SEED), first), *ways[:1]]:
         hold(env, comparisons.compare_times, (start, *done))
-    _check_limit(env, first)
+    _try_limit(env, first)
     require(panel_of(env).hash == listing, "the panel changed during the episodes")
     if processes and env.spec is not None and isinstance(env.spec.entry_point, str):
-        _check_elsewhere(env, make, [(Start(SEED), first), *ways])
+        _try_elsewhere(env, make, [(Start(SEED), first), *ways])
 
 
 def _play(env: Env, seed: int, actions: Actions) -> list[Any]:
@@ -205,7 +207,7 @@ def _play(env: Env, seed: int, actions: Actions) -> list[Any]:
     return [record.action for record in records][1:]
 
 
-def _check_repeats(env: Env, actions: Sequence[Any], others: Actions) -> None:
+def _try_repeats(env: Env, actions: Sequence[Any], others: Actions) -> None:
     """The same seed gives the same episode, also after another episode in between."""
     between = _play(env, SEED + 1, others)
     same = (Start(SEED), *actions)
@@ -220,7 +222,7 @@ def _hold_repeating(env: Env, steps: Sequence[Any]) -> None:
         hold(env, comparisons.compare_generators, steps)
 
 
-def _check_again(env: Env, actions: Actions, tasks: int) -> None:
+def _try_again(env: Env, actions: Actions, tasks: int) -> None:
     """Repeats episodes with late states, each after the others."""
     done = []
     for place, start in enumerate(draw_starts(env, tasks, SEED)):
@@ -230,7 +232,7 @@ def _check_again(env: Env, actions: Actions, tasks: int) -> None:
     _hold_repeating(env, [*chain(*done), *chain(*done[::-1])])
 
 
-def _check_late(env: Env, ways: Sequence[Way]) -> None:
+def _try_late(env: Env, ways: Sequence[Way]) -> None:
     """Tries listed actions after a reset and in late states, and nonsense in late states.
 
     The rules check that the former are valid and the latter are not.
@@ -254,7 +256,7 @@ def _check_late(env: Env, ways: Sequence[Way]) -> None:
             DeepWatch(env, start).replay([*actions[:place], action])
 
 
-def _check_wide(env: Env, ways: Sequence[Way], actions: Actions, turns: int) -> None:
+def _try_wide(env: Env, ways: Sequence[Way], actions: Actions, turns: int) -> None:
     """Plays more tasks and seeds, with actions that are untried at an anchor of their task.
 
     Some episodes first follow a part of a way.
@@ -319,7 +321,7 @@ def _follow_partly(
     return act
 
 
-def _check_invalid_turns(env: Env, actions: Actions) -> None:
+def _try_invalid_turns(env: Env, actions: Actions) -> None:
     """An episode must continue after an invalid turn as without it."""
     if has_exception(env, "Validity"):
         return
@@ -334,7 +336,7 @@ def _check_invalid_turns(env: Env, actions: Actions) -> None:
             hold(env, comparisons.compare_undisturbed, steps)
 
 
-def _check_anchors(env: Env, actions: Actions, turns: int) -> list[Way]:
+def _audit_anchors(env: Env, actions: Actions, turns: int) -> list[Way]:
     """A small audit of the anchors, with each turn checked by the rules.
 
     Returns for each task the episode with the most progress, up to that turn.
@@ -373,7 +375,7 @@ def _check_anchors(env: Env, actions: Actions, turns: int) -> list[Way]:
     return [way for _, way in furthest.values()]
 
 
-def _check_side_by_side(env: Env, actions: Sequence[Any], others: Actions) -> None:
+def _try_side_by_side(env: Env, actions: Sequence[Any], others: Actions) -> None:
     """Two instances that play in turns must not affect each other."""
     between = _play(env, SEED + 1, others)
     steps: list[Any] = [Start(SEED), Other(Start(SEED + 1))]
@@ -383,7 +385,7 @@ def _check_side_by_side(env: Env, actions: Sequence[Any], others: Actions) -> No
     hold(env, comparisons.compare_beside, steps)
 
 
-def _check_copies(env: Env, ways: Sequence[Way]) -> None:
+def _try_copies(env: Env, ways: Sequence[Way]) -> None:
     """Copies made at the reset and at several turns must continue like the original."""
     for start, actions in ways:
         for place in sorted({0, *_places(actions)}):
@@ -392,7 +394,7 @@ def _check_copies(env: Env, ways: Sequence[Way]) -> None:
             )
 
 
-def _check_limit(env: Env, actions: Sequence[Any]) -> None:
+def _try_limit(env: Env, actions: Sequence[Any]) -> None:
     """The turn limit must be `truncated`, for a passive player and for one that wanders."""
     nothing = write_input(env, NONSENSE[0])
     if not isinstance(env.action_space, gym.spaces.Text):
@@ -401,7 +403,7 @@ def _check_limit(env: Env, actions: Sequence[Any]) -> None:
         hold(env, comparisons.compare_limits, (Start(SEED), *done))
 
 
-def _check_elsewhere(env: Env, make: Fresh, ways: Sequence[Way]) -> None:
+def _try_elsewhere(env: Env, make: Fresh, ways: Sequence[Way]) -> None:
     with comparisons.OtherProcess(env) as elsewhere:
         require(
             elsewhere.panel_hash == panel_of(env).hash,

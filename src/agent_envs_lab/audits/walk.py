@@ -37,24 +37,19 @@ Key = tuple[Start, str, Hashable]
 
 
 class _Visit(NamedTuple):
-    """A turn: the number of its history, the steps to it, and the observation after it."""
+    """A turn: the number of its history, and the steps to it."""
 
     history: int
     way: tuple[Any, ...]
-    look: str
 
 
 class Group:
-    """The visits of one anchor and action: their histories, and the shortest way to each outcome.
+    """The visits of an anchor and an action: histories, and the shortest way to each outcome."""
 
-    looks: keys of what the agent was shown after each visit.
-    """
-
-    __slots__ = ("histories", "looks", "ways")
+    __slots__ = ("histories", "ways")
 
     def __init__(self) -> None:
         self.histories: set[int] = set()
-        self.looks: set[str] = set()
         self.ways: dict[Outcome, tuple[Any, ...]] = {}
 
 
@@ -92,7 +87,9 @@ class Walk:
         self._steps.append(start)
         self.anchored |= self.anchor(play.record) is not None
         digest = digest_of(play.record.observation)
-        opening = self.anchor(play.record), look_of(play.record, digest)
+        info = play.record.info
+        listed = sorted(map(repr, info.get("admissible_actions") or ()))
+        opening = self.anchor(play.record), digest, info.get("progress"), listed
         self._places.setdefault(history, begun)
         if self._openings.setdefault(start, opening) != opening:
             self._differs(history)
@@ -107,8 +104,7 @@ class Walk:
             history = self._history((history, key_of(action)))
             self._places.setdefault(history, begun)
             if not play.record.truncated and len(play.actions) < self.limit:
-                visit = _Visit(history, way, look_of(play.record, digest))
-                self._keep(start, visit, (before, shown), (play.record, digest))
+                self._keep(start, _Visit(history, way), (before, shown), (play.record, digest))
         return play.actions
 
     def _differs(self, history: int) -> None:
@@ -186,7 +182,6 @@ def _note(
     if group is None:
         group = groups[key] = Group()
     group.histories.add(visit.history)
-    group.looks.add(visit.look)
     known = group.ways.get(outcome)
     if known is None or len(visit.way) < len(known):
         group.ways[outcome] = visit.way
@@ -197,10 +192,3 @@ def digest_of(observation: Any) -> str:
     content = observation.tobytes() if isinstance(observation, np.ndarray) else repr(observation)
     raw = content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass")
     return blake2b(raw, digest_size=12).hexdigest()
-
-
-def look_of(record: Record, digest: str = "") -> str:
-    """A key of everything that the agent is shown; `digest`, if known, is the observation's."""
-    info = record.info
-    listed = sorted(map(repr, info.get("admissible_actions") or ()))
-    return f"{digest or digest_of(record.observation)} {info.get('progress')} {digest_of(listed)}"

@@ -6,7 +6,7 @@ from rich.text import Text
 
 from agent_envs.cli.console import make_console
 from trainer.cli.extras import require_extra
-from trainer.cli.train import RecipeWords, choose_recipe
+from trainer.cli.train import RecipeWords, load_recipe
 
 _COLOURS = {"ok": "green", "warning": "yellow", "error": "red"}
 
@@ -14,11 +14,11 @@ _COLOURS = {"ok": "green", "warning": "yellow", "error": "red"}
 def doctor(recipe: RecipeWords) -> None:
     """Check a recipe before it costs hours: data, model, memory, engine, signal, time."""
     require_extra("train", "doctor")
-    given = choose_recipe(recipe)
+    made, _ = load_recipe(recipe)
     from agent_envs_lab.doctor import examine
 
     printed, failed = make_console(), False
-    for state, what, said in examine(given.load()):
+    for state, what, said in examine(made):
         line = Table.grid(padding=(0, 1))
         line.add_column(width=7, style=_COLOURS[state])
         line.add_column(width=17)

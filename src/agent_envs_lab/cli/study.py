@@ -8,14 +8,14 @@ import typer
 from agent_envs.cli.console import make_console
 from trainer.cli.extras import require_extra
 from trainer.cli.train import (
-    DEFAULT,
     READ,
     Options,
+    RecipeOfModel,
+    RunOrModel,
     Track,
-    check_options,
-    choose_recipe_of,
     list_trackers,
-    parse_path,
+    load_played,
+    make_out_option,
 )
 
 
@@ -35,11 +35,7 @@ def study(
     curve: Annotated[str, typer.Option(help="A logged value to draw over training.")] = "valid",
     out: Annotated[
         Path | None,
-        typer.Option(
-            help="Folder, runs/study/NAME by default; a study in it is continued.",
-            parser=parse_path,
-            metavar="PATH",
-        ),
+        make_out_option("Folder, runs/study/NAME by default; a study in it is continued."),
     ] = None,
     track: Track = None,
 ) -> None:
@@ -64,15 +60,7 @@ def study(
 
 
 def attribute(
-    run_or_model: Annotated[str, typer.Argument(help="A run folder, or a model by name or path.")],
-    options: Options = None,
-    recipe: Annotated[
-        str | None,
-        typer.Option(
-            help=f"Recipe to play a model with, {DEFAULT!r} by default; a run has its own.",
-            show_default=False,
-        ),
-    ] = None,
+    run_or_model: RunOrModel, options: Options = None, recipe: RecipeOfModel = None
 ) -> None:
     """Show how much decisions depend on goal, history and observation.
 
@@ -82,9 +70,7 @@ def attribute(
     from agent_envs_lab.attribution import attribute_model, table
     from trainer.run.checkpoint import CheckpointError, Checkpoints
 
-    read = (*READ, "update.tokens")
-    given = check_options(Path(run_or_model), recipe, options or (), read)
-    made, run = choose_recipe_of(run_or_model, recipe or DEFAULT, given)
+    made, run = load_played(run_or_model, recipe, options or (), (*READ, "update.tokens"))
     if run is None:
         found = {run_or_model: attribute_model(made)}
     elif steps := Checkpoints(run / "checkpoints").steps():

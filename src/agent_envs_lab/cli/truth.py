@@ -7,7 +7,7 @@ import typer
 
 from agent_envs.cli.console import make_console
 from trainer.cli.extras import require_extra
-from trainer.cli.train import RecipeWords, choose_recipe, is_run
+from trainer.cli.train import RecipeWords, is_run, load_recipe, make_out_option
 
 Measured = Annotated[
     Path | None,
@@ -35,10 +35,7 @@ Gradients = Annotated[
 ]
 Folder = Annotated[
     Path | None,
-    typer.Option(
-        help="Folder, RUN/truth or runs/truth/RECIPE by default; a measurement in it goes on.",
-        show_default=False,
-    ),
+    make_out_option("Folder, RUN/truth or runs/truth/RECIPE by default; a measurement goes on."),
 ]
 
 
@@ -46,7 +43,7 @@ def truth(
     recipe: RecipeWords,
     policy: Measured = None,
     *,
-    groups: Annotated[int, typer.Option(help="Tasks, each with sampling.rollouts rollouts.")] = 24,
+    groups: Annotated[int, typer.Option(min=2, help="Tasks, each with sampling.rollouts.")] = 24,
     reliability: Annotated[
         float, typer.Option(help="Add rollouts until the advantages are so reliable.")
     ] = 0.8,
@@ -54,7 +51,7 @@ def truth(
         float, typer.Option(help="Turns of such rollouts at most, for each turn measured.")
     ] = 60.0,
     fresh: Annotated[
-        int, typer.Option(help="Fresh rollouts of each task, which check V at the start.")
+        int, typer.Option(min=0, help="Fresh rollouts of each task, which check V at the start.")
     ] = 8,
     plain: Plain = False,
     gradients: Gradients = False,
@@ -69,10 +66,10 @@ def truth(
     from trainer.run.checkpoint import check_out
 
     plan = Plan(groups, reliability, most, fresh, plain, gradients)
-    given = choose_recipe(recipe)
-    made, weights = given.load(), policy or given.run
+    made, given = load_recipe(recipe)
+    weights = policy or given
     source = None if weights is None else source_of(weights)
-    run = _run(policy, given.run)
+    run = _run(policy, given)
     folder = out or (run / "truth" if run else Path("runs/truth") / made.name)
     check_out(folder, folder=True)
     page = make_console()

@@ -20,11 +20,11 @@ from trainer.run.curves import (
     MAIN,
     OTHER,
     PAPER,
-    PARTS,
     SOFT,
     STYLE,
+    TITLES,
     UP,
-    render_standalone,
+    render,
     strip_axes,
 )
 
@@ -73,7 +73,7 @@ def figure(results: Sequence[Result], out: Path, seeds: int, curve: str) -> str:
             }
             _multiples(part, found, key)
         label = ", ".join(f"{r.method} {r.success:.1%}" for r in reversed(ranked))
-        return render_standalone(page, f"Held-out success by method: {label}")
+        return render(page, f"Held-out success by method: {label}")
 
 
 def _dots(part: SubFigure, ranked: Sequence[Result]) -> None:
@@ -140,8 +140,7 @@ def _multiples(part: SubFigure, found: Curves, key: str) -> None:
     top.xaxis.set_major_formatter(lambda value, _: _thousands(value))
     if all(seeds.min() >= 0 and seeds.max() <= 1 for _, seeds in found.values()):
         top.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g}%")
-    titles = {name: title for known in PARTS.values() for name, title in known.items()}
-    name = "Success" if key == "success" else titles.get(key, key)
+    name = "Success" if key == "success" else TITLES.get(key, key)
     _title(part, f"{name} in training, mean of {SMOOTH} steps")
     dashed = f" Dashed: {BASELINE}." if BASELINE in found else ""
     part.supxlabel(f"rollouts. Band: range of the seeds.{dashed}", fontsize=8.5, color=SOFT)

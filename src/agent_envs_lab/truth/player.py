@@ -1,29 +1,45 @@
 """Plays what a measurement asks for: the rollouts of groups, and rollouts from their states.
 
 Each call depends on its arguments alone, so calls can be made in any order and process. A call is
-for several groups, because a turn of few rollouts takes almost as long as one of many.
+for several groups, because a turn of few rollouts takes almost as long as one of many. `Players`
+are in several processes; each ends with the one that started it, however that ends.
+
+The noise of estimators is compared by sketches of each turn's policy gradient, whose sum over turns
+is that of advantage times ∇ log π(reply). A sketch projects the gradient of a turn to SKETCH
+numbers, such that inner products keep their expectation: every weight has a random sign, and the
+signed gradients are added up in SKETCH sums (a count sketch, Charikar et al. 2002). The relative
+error of a squared length is about √(2 / SKETCH), and much the same for all estimators.
 """
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from math import ceil
-from typing import TYPE_CHECKING, NamedTuple
+from multiprocessing import get_context, parent_process
+from threading import Thread
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
+import torch
 
 from agent_envs_lab.truth.draws import draw_counts
-from agent_envs_lab.truth.gradients import sketches
 from agent_envs_lab.truth.states import leaving, states
 from agent_envs_lab.truth.tree import Tree
 from trainer.build import derive, load_policy, make_rollouts, make_sampler
 from trainer.engine.own import OwnEngine
+from trainer.learn.batch import collate, make_rows
+from trainer.learn.update import token_logprobs
 from trainer.play.failures import require_episodes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+    from torch import Tensor
 
     from credit.stats import Array
     from trainer.model.policy import Policy
@@ -35,6 +51,11 @@ ROWS = 128
 """Rollouts played at the same time, at most, where the recipe does not say."""
 WAVES = 6
 """Such waves of rollouts from states that one call plays: each has states of similar turns."""
+SKETCH = 64
+"""Numbers of a sketch."""
+_SIGNS = 20_260_924  # seed
+_start: tuple[Recipe, Path | None, bool]
+"""What the player of this process is made of."""
 
 
 def rows_of(recipe: Recipe) -> int:
@@ -121,7 +142,7 @@ class Player:
         states(self.rollouts, self.sampler.policy, task, Tree(episodes))
 
     def gradients(self, episodes: Sequence[Episode]) -> Array:
-        """Sketches of the policy gradient of each of N turns, [N, `gradients.SIZE`]."""
+        """Sketches of the policy gradient of each of N turns, [N, SKETCH]."""
         return sketches(self._trained, episodes, temperature=self.recipe.sampling.temperature)
 
     @cached_property
@@ -162,3 +183,129 @@ class Player:
                 at, half, node = places[i]
                 found[at].append((half, node, episode.outcome, len(episode.steps) - turn[i]))
         return found
+
+
+def sketches(policy: Policy, episodes: Sequence[Episode], *, temperature: float) -> Array:
+    """A sketch of ∇ log π(reply) of each of N turns: -> [N, SKETCH].
+
+    The policy must not be frozen. A turn without reply tokens has a sketch of zeros.
+    """
+    found = np.zeros((sum(len(episode.steps) for episode in episodes), SKETCH))
+    weights = policy.parameters()
+    signs = _draw_signs(weights)
+    for row in make_rows(episodes):
+        with policy.training():
+            logprobs = token_logprobs(
+                policy, collate([row], policy.device), temperature=temperature
+            )
+            turns = torch.tensor(row.turn, device=logprobs.device)
+            each = sorted(set(row.turn))
+            for turn in each:
+                gradients = torch.autograd.grad(
+                    logprobs[turns == turn].sum(), weights, retain_graph=turn != each[-1]
+                )
+                found[turn] = _project(gradients, signs).cpu().numpy()
+    return found
+
+
+def _draw_signs(weights: Sequence[Tensor]) -> list[Tensor]:
+    """Random signs of all weights, the same on every machine."""
+    rng = np.random.default_rng(_SIGNS)
+    drawn = (rng.integers(0, 2, one.numel(), dtype=np.int8) * 2 - 1 for one in weights)
+    return [
+        torch.from_numpy(signs).to(one.device) for signs, one in zip(drawn, weights, strict=True)
+    ]
+
+
+def _project(gradients: Sequence[Tensor], signs: Sequence[Tensor]) -> Tensor:
+    """Sums of signed gradients: the i-th weight of a tensor belongs to sum i modulo SKETCH."""
+    total = torch.zeros(SKETCH, device=gradients[0].device)
+    for gradient, sign in zip(gradients, signs, strict=True):
+        signed = gradient.flatten().float() * sign
+        padded = torch.nn.functional.pad(signed, (0, -len(signed) % SKETCH))
+        total += padded.view(-1, SKETCH).sum(0)
+    return total
+
+
+class KilledError(OSError):
+    """A process that played was killed; the message says what to do."""
+
+
+class Players:
+    """Players in worker processes, or one in this process.
+
+    Args:
+        recipe, source, plain: As for `Player`.
+        jobs: Number of processes; 1 for none beside this one.
+    """
+
+    def __init__(self, recipe: Recipe, source: Path | None, jobs: int, *, plain: bool) -> None:
+        self.recipe, self.source = recipe, source
+        start = recipe, source, plain
+        self._pool: ProcessPoolExecutor | None = None
+        if jobs == 1:
+            _begin(*start)
+        else:
+            context = get_context("spawn")
+            self._pool = ProcessPoolExecutor(
+                jobs, context, initializer=_begin_in_child, initargs=start
+            )
+
+    def each(self, method: str, calls: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
+        """The result of each call, in order.
+
+        Raises:
+            KilledError: A process was killed.
+        """
+        if self._pool is None:
+            yield from (_call(method, arguments) for arguments in calls)
+            return
+        try:
+            futures = [self._pool.submit(_call, method, arguments) for arguments in calls]
+            yield from (future.result() for future in futures)
+        except BrokenProcessPool as error:
+            raise KilledError(
+                "a process of the measurement was killed, most likely for its memory; lower "
+                "sampling.rows or --jobs and start the same command again: it goes on"
+            ) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+
+def end_with_parent() -> None:
+    """End this process at once when the one that started it has ended, also if it was killed."""
+
+    def wait() -> None:
+        if (parent := parent_process()) is not None:
+            parent.join()
+            os._exit(1)
+
+    Thread(target=wait, daemon=True).start()
+
+
+def _begin_in_child(recipe: Recipe, source: Path | None, plain: bool) -> None:
+    end_with_parent()
+    _begin(recipe, source, plain)
+
+
+def _begin(recipe: Recipe, source: Path | None, plain: bool) -> None:
+    global _start  # noqa: PLW0603 - one for each process
+    _start = recipe, source, plain
+    _player.cache_clear()
+
+
+@cache
+def _player() -> Player:
+    """The player of this process; made by the first call, which has the error if it cannot be."""
+    recipe, source, plain = _start
+    torch.set_num_threads(recipe.run.threads or 1)
+    return Player(recipe, source, plain=plain)
+
+
+def _call(method: str, arguments: tuple[Any, ...]) -> Any:
+    return getattr(_player(), method)(*arguments)

@@ -16,27 +16,28 @@ import json
 from collections import defaultdict
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 import torch
+from pydantic import FiniteFloat, TypeAdapter, ValidationError
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 from agent_envs_lab.truth import Truth, draws
 from agent_envs_lab.truth.draws import HALVES, Group, Round
-from agent_envs_lab.truth.player import WAVES, Asked, parts, rows_of
-from agent_envs_lab.truth.players import Players
+from agent_envs_lab.truth.player import WAVES, Asked, Players, parts, rows_of
 from agent_envs_lab.truth.states import check_continued
 from agent_envs_lab.truth.tree import Tree
 from credit.turns import Turns
 from trainer import recipe as recipes
 from trainer.build import cores, derive, make_rollouts
+from trainer.options import explain_error
 from trainer.play import episode_files as recorded
 from trainer.play.rollout import draw_tasks
 from trainer.run import evaluate, metrics
 from trainer.run import run_folder as records
 from trainer.run.checkpoint import Checkpoints, append_line, write_text
-from trainer.run.metrics import is_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -49,8 +50,26 @@ if TYPE_CHECKING:
     from trainer.recipe import Recipe
 
 _Found = TypeVar("_Found")
-_DRAW = ([int, int, float, int], [int, int, int, int])
-"""Types of the values of a draw."""
+
+
+class _Drawn(TypedDict):
+    """A line of the draws of a group: half, node, outcome and turns of each."""
+
+    of: str
+    group: int
+    draws: list[tuple[int, int, FiniteFloat, int]]
+    expected: tuple[list[FiniteFloat], list[FiniteFloat]]
+
+
+class _Fresh(TypedDict):
+    """A line of the outcomes of fresh rollouts of a task."""
+
+    of: Literal["fresh"]
+    group: int
+    draws: list[FiniteFloat]
+
+
+_RECORD: TypeAdapter[Any] = TypeAdapter(_Drawn | _Fresh)
 PILOT = 2.0
 """Turns that the first round plays for each turn of the batch."""
 
@@ -64,7 +83,7 @@ class Plan:
     """What is measured.
 
     Attributes:
-        groups: Tasks, each with the recipe's `sampling.rollouts` rollouts.
+        groups: Tasks, at least 2, each with the recipe's `sampling.rollouts` rollouts.
         reliability: Rollouts from states are added until the advantages have this reliability.
         most: Turns of such rollouts at most, for each turn of the batch.
         fresh: Fresh rollouts of each task, which check the value of its start.
@@ -84,14 +103,10 @@ class Plan:
     gradients: bool = False
 
     def __post_init__(self) -> None:
-        if self.groups < 2:  # noqa: PLR2004
-            raise ValueError(f"--groups is {self.groups}; intervals need at least 2")
         if not 0 < self.reliability < 1:
             raise ValueError(f"--reliability must lie between 0 and 1, got {self.reliability}")
         if not self.most >= 2 * PILOT:
             raise ValueError(f"--most must be at least {2 * PILOT:g}, got {self.most}")
-        if self.fresh < 0:
-            raise ValueError(f"--fresh is a number of rollouts, got {self.fresh}")
 
 
 def source_of(given: Path) -> Path:
@@ -198,20 +213,10 @@ def _read_plan(path: Path) -> dict[str, Any]:
 
 
 def _check_draws(record: dict[str, Any]) -> None:
-    kinds = {"of": str, "group": int, "draws": list}
-    if not all(isinstance(record.get(name), kind) for name, kind in kinds.items()):
-        raise ValueError(f"it needs {', '.join(kinds)}, got {record!r:.60}")
-    fresh = record["of"] == "fresh"
-    expected: Any = [] if fresh else record.get("expected")
-    halves = isinstance(expected, list) and len(expected) == (0 if fresh else len(HALVES))
-    if not halves or not all(isinstance(half, list) for half in expected):
-        raise ValueError(f"it needs what was expected of each half, got {expected!r:.60}")
-    drawn = [[0, 0, one, 0] for one in record["draws"]] if fresh else record["draws"]
-    for one in drawn:
-        if not isinstance(one, list) or [*map(type, one)] not in _DRAW or not is_number(one[2]):
-            raise ValueError(f"a draw is half, node, outcome and turns, got {one!r:.60}")
-    if not all(is_number(number) for half in expected for number in half):
-        raise ValueError("what was expected has other values than numbers")
+    try:
+        _RECORD.validate_python(record)
+    except ValidationError as error:
+        raise ValueError(explain_error(error)) from error
 
 
 class _Measurement:

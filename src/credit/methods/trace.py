@@ -43,6 +43,7 @@ class TRACE(Options):
     """
 
     needs: ClassVar[tuple[str, ...]] = ("gold_logprob",)
+    reads_reference: ClassVar[bool] = True
 
     omega: Weight = 0.2
     horizon: Annotated[int, counting("it counts turns")] = 3

@@ -10,6 +10,7 @@ import os
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 from trainer.cli.extras import MissingExtraError, require_extra
 from trainer.run.stopping import stop_on_interrupt
@@ -26,7 +27,7 @@ def main() -> None:
     # Read when torch is loaded: threads that wait for each other sleep instead of spinning, which
     # takes the cores from the thread that they wait for if others use the machine.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    warnings.formatwarning = _own_warning
+    warnings.formatwarning = _format_warning
     try:
         require_extra("cli", "the command agent-envs")
         from trainer.cli.app import app
@@ -48,17 +49,14 @@ def main() -> None:
         sys.exit(f"agent-envs: {said} ({TRACEBACK}=1 shows the traceback)")
 
 
-def _own_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    line: str | None = None,
+def _format_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: Any = None
 ) -> str:
     """A warning for a person: one of ours without the line of source that it comes from."""
-    if category is UserWarning:
-        return f"agent-envs: {message}\n"
-    return _FORMAT(message, category, filename, lineno, line)
+    ours = category is UserWarning
+    return (
+        f"agent-envs: {message}\n" if ours else _FORMAT(message, category, filename, lineno, line)
+    )
 
 
 def _of_the_user(error: Exception) -> bool:

@@ -2,12 +2,13 @@
 
 import os
 import tomllib
-from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, version
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from agent_envs import __version__
 from trainer.cli.recipes import recipes
 from trainer.cli.train import evaluate, report, train
 
@@ -32,12 +33,9 @@ def find_commands() -> list[EntryPoint]:
     project = Path(__file__).parents[3] / "pyproject.toml"
     text = project.read_text("utf-8") if project.is_file() else ""
     named = tomllib.loads(text).get("project", {}).get("entry-points", {}).get(COMMANDS)
-    if named is not None:
-        return [EntryPoint(name, value, COMMANDS) for name, value in named.items()]
-    try:
-        return [*distribution("agent-envs").entry_points.select(group=COMMANDS)]
-    except PackageNotFoundError:
-        return []
+    if named is None:
+        return [*entry_points(group=COMMANDS)]
+    return [EntryPoint(name, value, COMMANDS) for name, value in named.items()]
 
 
 for _point in find_commands():
@@ -50,10 +48,7 @@ for _point in find_commands():
 
 def _print_version(given: bool) -> None:
     if given:
-        try:
-            typer.echo(f"agent-envs {version('agent-envs')}")
-        except PackageNotFoundError:
-            typer.echo("agent-envs (not installed, run from a folder)")
+        typer.echo(f"agent-envs {__version__}")
         raise typer.Exit
 
 

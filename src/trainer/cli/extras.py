@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
+_CLI = ("rich", "tomlkit", "typer")
+_REPORT = ("jinja2", "matplotlib", "pyarrow", "pydantic", "scipy")
 PACKAGES = {
-    "cli": ("rich", "tomlkit", "typer"),
-    "report": ("jinja2", "matplotlib", "pyarrow", "pydantic", "scipy"),
-    "train": ("peft", "safetensors", "tensorboard", "torch", "transformers"),
+    "cli": _CLI,
+    "report": _REPORT,
+    "train": (*_CLI, *_REPORT, "peft", "safetensors", "tensorboard", "torch", "transformers"),
     "wandb": ("wandb",),
     "trackio": ("trackio",),
 }
-"""Import names of what each extra adds."""
-INCLUDES = {"cli": (), "report": (), "train": ("cli", "report"), "wandb": (), "trackio": ()}
-"""Other extras that an extra installs as well."""
+"""Import names of what each extra installs."""
 
 
 class MissingExtraError(ImportError):
@@ -30,8 +30,7 @@ def require_extra(extra: str, what: str) -> None:
     Raises:
         MissingExtraError: A package is not installed.
     """
-    needed = [name for part in (extra, *INCLUDES[extra]) for name in PACKAGES[part]]
-    if missing := sorted(name for name in needed if find_spec(name) is None):
+    if missing := sorted(name for name in PACKAGES[extra] if find_spec(name) is None):
         raise MissingExtraError(
             f"{what} needs packages that are not installed ({', '.join(missing)}): "
             f"pip install 'agent-envs[{extra}]', or pip install '.[{extra}]' in a clone"

@@ -32,9 +32,8 @@ def recipes(
 
                 parse(composed.tree())
         table = Table(box=None)
-        for column in ("option", "value", "set by"):
-            table.add_column(column, no_wrap=True)
-        table.add_column("source")
+        for column in ("option", "value", "set by", "source"):
+            table.add_column(column, no_wrap=column != "source")
         for key, setting in sorted(composed.settings.items()):
             table.add_row(shipped.join_key(key), str(setting.value), setting.file, setting.source)
         page.print(table)

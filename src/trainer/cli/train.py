@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -14,7 +14,6 @@ from trainer.cli.extras import require_extra
 
 if TYPE_CHECKING:
     from trainer.recipe import Recipe
-    from trainer.recipes import Composition
 
 RecipeWords = Annotated[
     list[str],
@@ -30,8 +29,6 @@ Options = Annotated[
         metavar="[KEY=VALUE]...", help="Options to change, e.g. run.seed=1 data=/path/to/games."
     ),
 ]
-
-
 Track = Annotated[
     list[str] | None,
     typer.Option(
@@ -40,6 +37,9 @@ Track = Annotated[
         help="Copy the log there as well, may be repeated; TensorBoard is always written.",
         show_default=False,
     ),
+]
+RunOrModel = Annotated[
+    str, typer.Argument(help="A run folder, or a model by name or path.", metavar="RUN_OR_MODEL")
 ]
 
 DEFAULT = "alfworld mgr pocket"
@@ -54,28 +54,27 @@ UNREAD = ("env.split", "env.games", "engine.correction", "eval.every")
 """Options of these sections that it does not read."""
 
 
-class RecipeChoice(NamedTuple):
-    """The folder of a run or a composed recipe, and options to change.
+RecipeOfModel = Annotated[
+    str | None,
+    typer.Option(
+        "--recipe",
+        help=f"Recipe to play a model with, {DEFAULT!r} by default; a run has its own.",
+        show_default=False,
+    ),
+]
 
-    Attributes:
-        run: The run folder among the words; None for a recipe of parts.
-        parts: What `trainer.recipe.load` reads.
-        options: The words `key=value`.
-    """
 
-    run: Path | None
-    parts: "Path | Composition"
-    options: list[str]
+def make_out_option(help_text: str) -> Any:
+    """The option `--out` of a command, a path that must not be empty."""
 
-    def load(self) -> "Recipe":
-        """The recipe with its options; imports torch.
+    def parse_path(given: str) -> Path:
+        if not given:
+            raise typer.BadParameter("an empty path; leave --out away, or name a folder or file")
+        return Path(given)
 
-        Raises:
-            RecipeError: An option is unknown, or a value is invalid.
-        """
-        from trainer import recipe as recipes
-
-        return recipes.load(self.parts, self.options)
+    return typer.Option(
+        "--out", help=help_text, show_default=False, parser=parse_path, metavar="PATH"
+    )
 
 
 def is_run(folder: str | Path) -> bool:
@@ -83,12 +82,14 @@ def is_run(folder: str | Path) -> bool:
     return os.path.isfile(Path(folder) / "config.toml")
 
 
-def choose_recipe(words: Sequence[str]) -> RecipeChoice:
-    """The recipe or run that words name; torch is not imported, so a mistake is refused at once.
+def load_recipe(words: Sequence[str]) -> tuple["Recipe", Path | None]:
+    """The recipe that words name, and the run folder if one is among them.
+
+    The words are looked up before torch is imported, so that a mistake is refused at once.
 
     Raises:
-        RecipeError: A word is unknown, the words are no whole recipe, or there are others beside a
-            run folder.
+        RecipeError: A word or option is unknown, the words are no whole recipe, or there are others
+            beside a run folder.
     """
     from trainer.errors import RecipeError
     from trainer.recipes import compose
@@ -97,32 +98,19 @@ def choose_recipe(words: Sequence[str]) -> RecipeChoice:
     names = [word for word in words if word not in options]
     run = next((Path(name) for name in names if is_run(name)), None)
     if run and len(names) > 1:
-        others = ", ".join(repr(name) for name in names if Path(name) != run)
         raise RecipeError(
-            f"{run} is a run folder and has its whole recipe, so {others or 'a second one'} cannot "
-            "be given beside it; give the folder and options KEY=VALUE, or the parts of a recipe"
+            f"{run} is a run folder and has its whole recipe, got {' '.join(names)}; give the "
+            "folder and options KEY=VALUE, or the parts of a recipe"
         )
-    return RecipeChoice(run, run or compose(names), options)
+    parts = run or compose(names)
+    from trainer import recipe as recipes
 
-
-def parse_path(given: str) -> Path:
-    """The path of an option, which must not be empty."""
-    if not given:
-        raise typer.BadParameter("an empty path; leave --out away, or name a folder or file")
-    return Path(given)
+    return recipes.load(parts, options), run
 
 
 def train(
     recipe: RecipeWords,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Run folder, runs/RECIPE by default.",
-            show_default=False,
-            parser=parse_path,
-            metavar="PATH",
-        ),
-    ] = None,
+    out: Annotated[Path | None, make_out_option("Run folder, runs/RECIPE by default.")] = None,
     *,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the run in the folder, if there is one.")
@@ -132,25 +120,24 @@ def train(
     """Train with a recipe: warm start, reinforcement learning, evaluation, report."""
     require_extra("train", "train")
     trackers = list_trackers(track)
-    given = choose_recipe(recipe)  # before torch is imported, so that mistakes are refused at once
+    made, given = load_recipe(recipe)
     from trainer.run.checkpoint import check_out
     from trainer.train import train as run
 
-    made = given.load()
-    folder = out or given.run or Path("runs") / made.name
+    folder = out or given or Path("runs") / made.name
     check_out(folder, folder=True)
-    page = make_console()
+    page, is_first = make_console(), os.environ.get("RANK", "0") == "0"
     try:
         run(made, folder, resume=resume, console=page, track=trackers)
     except KeyboardInterrupt as error:
-        if os.environ.get("RANK", "0") == "0":
+        if is_first:
             page.print(
                 f"{error or 'stopped'}; continue with: agent-envs train {folder} --resume",
                 highlight=False,
                 soft_wrap=True,
             )
         raise typer.Exit(getattr(error, "code", 130)) from None
-    if os.environ.get("RANK", "0") == "0":
+    if is_first:
         _print_summary(folder, page)
 
 
@@ -160,28 +147,19 @@ def list_trackers(names: Sequence[str] | None) -> list[str]:
     from trainer.run.metrics import TRACKERS
 
     for name in names or ():
-        one_of("--track", name, TRACKERS)
+        one_of("--track", name, [*TRACKERS])
         require_extra(name, f"--track {name}")
     return list(dict.fromkeys(names or ()))
 
 
 def evaluate(
-    run_or_model: Annotated[str, typer.Argument(help="A run folder, or a model by name or path.")],
+    run_or_model: RunOrModel,
     options: Options = None,
-    recipe: Annotated[
-        str | None,
-        typer.Option(
-            help=f"Recipe to evaluate a model with, {DEFAULT!r} by default; a run has its own.",
-            show_default=False,
-        ),
-    ] = None,
+    recipe: RecipeOfModel = None,
     against: Annotated[
         Path | None, typer.Option(help="Compare with this saved evaluation, task by task.")
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Save the evaluation as JSON.", parser=parse_path, metavar="PATH"),
-    ] = None,
+    out: Annotated[Path | None, make_out_option("Save the evaluation as JSON.")] = None,
 ) -> None:
     """Play a fixed panel: success with 95% intervals, overall and by task type."""
     require_extra("train", "eval")
@@ -189,11 +167,11 @@ def evaluate(
     from trainer.run import evaluate as evaluation
     from trainer.run.checkpoint import check_out
 
-    given = check_options(Path(run_or_model), recipe, options or (), READ)
+    made, run = load_played(run_or_model, recipe, options or (), READ)
     if out is not None:
         check_out(out, folder=False)
     other = None if against is None else evaluation.load(against)
-    result = evaluate_model(*choose_recipe_of(run_or_model, recipe or DEFAULT, given))
+    result = evaluate_model(made, run)
     page = make_console()
     if out is not None:  # first, so that nothing is lost where the panels differ
         result.save(out)
@@ -201,34 +179,21 @@ def evaluate(
     page.print(evaluation.make_table(result, before=other))
 
 
-def choose_recipe_of(
-    run_or_model: str, recipe: str, options: Sequence[str]
+def load_played(
+    run_or_model: str, recipe: str | None, options: Sequence[str], read: Sequence[str]
 ) -> tuple["Recipe", Path | None]:
-    """The recipe of a run and its folder, or that of a model."""
-    from trainer import recipe as recipes
-
-    if is_run(run_or_model):
-        run = Path(run_or_model)
-        return recipes.load(run, options), run
-    made = recipes.load(recipe, options)
-    return replace(made, policy=replace(made.policy, model=run_or_model)), None
-
-
-def check_options(
-    folder: Path, recipe: str | None, options: Sequence[str], read: Sequence[str]
-) -> Sequence[str]:
-    """The options, if they are among those that are `read`, and the recipe is.
+    """The recipe of a run and its folder, or that of a model.
 
     Raises:
-        RecipeError: They are not.
+        RecipeError: An option is not among those that are `read`, or is that of a run.
     """
     from trainer import recipe as recipes
     from trainer.errors import RecipeError
 
-    run = is_run(folder)
+    run = Path(run_or_model) if is_run(run_or_model) else None
     if run and recipe is not None:
         raise RecipeError(
-            f"--recipe is for a model, and {folder} is a run, which has its own; leave it out"
+            f"--recipe is for a model, and {run} is a run, which has its own; leave it out"
         )
     for key in map(recipes.key_of, options):
         if key in UNREAD or not any(f"{key}.".startswith(f"{one}.") for one in read):
@@ -237,8 +202,11 @@ def check_options(
                 f"without {', '.join(UNREAD)}"
             )
         if run and key.startswith("policy.lora"):
-            raise RecipeError(f"{folder} has its own adapters; leave {key} out")
-    return options
+            raise RecipeError(f"{run} has its own adapters; leave {key} out")
+    made = recipes.load(run or recipe or DEFAULT, options)
+    if run is None:
+        made = replace(made, policy=replace(made.policy, model=run_or_model))
+    return made, run
 
 
 def report(run: Annotated[Path, typer.Argument(help="A run folder.")]) -> None:

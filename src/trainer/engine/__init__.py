@@ -16,7 +16,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from agent_envs.web import ServerError
-from trainer.learn.update import Correction
+from trainer.learn.correction import Correction
 from trainer.options import STRICT, AboveZero, Count, NonNegative, Positive, Share
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -133,45 +133,6 @@ def _row(turns: list[tuple[int, Step]], max_tokens: int) -> Row:
         if row.allowed is not None:
             row.allowed.extend(step.allowed or [[]] * size)
     return replace(row, images=tuple(images)) if images else row
-
-
-class PromptTokens(NamedTuple):
-    """The prompt of a reply: its tokens, and the images that some of them stand for."""
-
-    ids: list[int]
-    images: list[Picture]
-
-
-def prompts(episode: Episode) -> Iterator[dict[str, PromptTokens]]:
-    """Prompts of each turn: the whole one under "", and the recorded blind ones by what they omit.
-
-    Without history a prompt keeps the turn's own images; without observation, the earlier ones.
-    """
-    ids: list[int] = []
-    past: list[Picture] = []
-    for step in episode.steps:
-        everything = [*past, *step.images]
-        kept = {"goal": everything, "observation": past}
-        yield {"": PromptTokens([*ids, *step.prompt_ids], everything)} | {
-            what: PromptTokens(blind, kept.get(what, step.images))
-            for what, blind in step.blind_ids.items()
-        }
-        if episode.context == "history":
-            ids += [*step.prompt_ids, *step.reply_ids]
-            past += step.images
-
-
-def make_scored_row(prompt: PromptTokens, step: Step, turn: int) -> Row:
-    """Row that scores the reply of one turn after a prompt."""
-    size = len(step.reply_ids)
-    return Row(
-        ids=[*prompt.ids, *step.reply_ids],
-        at=list(range(len(prompt.ids), len(prompt.ids) + size)),
-        turn=[turn] * size,
-        logprobs=step.logprobs or [0.0] * size,
-        allowed=step.allowed,
-        images=tuple(prompt.images),
-    )
 
 
 def credit_rows(rows: Sequence[Row], advantage: ArrayLike) -> list[Row]:

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, Ty
 import torch
 from pydantic.dataclasses import dataclass
 
+from agent_envs.assets import require
 from trainer.errors import RecipeError
 from trainer.learn.batch import Batch, Row, collate, passes
 from trainer.options import STRICT, AboveZero, Count, NonNegative, Positive
 from trainer.scale import parallel, sharding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -100,28 +101,13 @@ class Learner(Generic[_Model]):
         steps: Optimiser steps taken.
 
     Raises:
-        ValueError: A trained weight is not float32, or the optimiser stores matrices in bfloat16
-            and the model multiplies them in float32.
-        RecipeError: The optimiser needs a package that is not installed.
+        ValueError: The optimiser stores matrices in bfloat16, and the model multiplies them in
+            float32.
+        ImportError: The optimiser needs a package that is not installed.
     """
 
-    def __init__(
-        self,
-        model: _Model,
-        options: Optimizer,
-        *,
-        folder: Path,
-    ) -> None:
-        rounded = {torch.bfloat16} if options.optimizer == "adamw8bit-sr" else set()
-        if coarse := {p.dtype for p in model.parameters()} - {torch.float32} - rounded:
-            raise ValueError(
-                f"trained weights must be float32, got {', '.join(map(str, coarse))}, which "
-                "rounds most updates away; load the model in float32 and give Policy the dtype of "
-                "the matrix products"
-            )
-        self.model = model
-        self.options = options
-        self.folder = folder
+    def __init__(self, model: _Model, options: Optimizer, *, folder: Path) -> None:
+        self.model, self.options, self.folder = model, options, folder
         self.steps = 0
         self.optimizer = _optimizer(model, options)
 
@@ -138,12 +124,6 @@ class Learner(Generic[_Model]):
             for number, kept in state["optimizer"].items()
         }
         self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": moments})
-
-    def batches(self, rows: Sequence[Row]) -> Iterator[tuple[Batch, bool]]:
-        """This process's microbatches of the rows, and whether each counts; see `batch.passes`."""
-        packed = self.options.packed
-        for part, counts in passes(rows, self.options.tokens, packed=packed):
-            yield collate([rows[i] for i in part], self.model.device, packed=packed), counts
 
     def step(
         self,
@@ -164,10 +144,11 @@ class Learner(Generic[_Model]):
         Raises:
             NotFiniteError: A loss or the gradient is NaN or infinite. No weight has changed.
         """
-        total = sum(len(row.at) for row in rows)
+        packed, total = self.options.packed, sum(len(row.at) for row in rows)
         sums: dict[str, float] = defaultdict(float)
         with self.model.training():
-            for batch, counts in self.batches(rows):
+            for part, counts in passes(rows, self.options.tokens, packed=packed):
+                batch = collate([rows[i] for i in part], self.model.device, packed=packed)
                 each = 1.0 if aggregate == "sum" else 1 / total
                 weight = torch.full_like(batch.logprobs, each)
                 if aggregate == "sequence-mean":
@@ -195,20 +176,16 @@ class Learner(Generic[_Model]):
                 group["lr"].fill_(rate)
             else:
                 group["lr"] = rate
-        self._move()
+        if options.optimizer == "adamw8bit-sr":
+            device = self.model.device
+            with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
+                torch.manual_seed(self.steps)  # of the rounding, so that a resumed run is equal
+                self.optimizer.step()
+        else:
+            self.optimizer.step()
         self.optimizer.zero_grad()
         self.steps += 1
         return {"grad_norm": norm, "learning_rate": rate}
-
-    def _move(self) -> None:
-        """Step of the optimiser; stochastic rounding has a seed, so that a resumed run is equal."""
-        if self.options.optimizer != "adamw8bit-sr":
-            self.optimizer.step()
-            return
-        device = self.model.device
-        with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
-            torch.manual_seed(self.steps)
-            self.optimizer.step()
 
     def _guard(self, value: float, what: str, rows: Sequence[Row]) -> None:
         """Refuse a value that is not finite; all processes have the same."""
@@ -237,16 +214,11 @@ def _optimizer(model: Trained, options: Optimizer) -> torch.optim.Optimizer:
             f"update.optimizer={options.optimizer!r} works in one process, but torchrun started "
             f'{parallel.size()}; use update.optimizer="adamw", whose moments they divide'
         )
-    try:
-        from torchao.optim import AdamW8bit
-    except ImportError as error:
-        raise RecipeError(
-            f"update.optimizer={options.optimizer!r} needs torchao: pip install 'agent-envs[optim]'"
-        ) from error
+    torchao = require("torchao.optim", "optim")
     rounds = options.optimizer == "adamw8bit-sr"
     if rounds:
         model.store_in_bfloat16()
-    made: torch.optim.Optimizer = AdamW8bit(
+    made: torch.optim.Optimizer = torchao.AdamW8bit(
         model.parameters(), lr=rate, weight_decay=decay, bf16_stochastic_round=rounds
     )
     return made

@@ -180,9 +180,7 @@ def encode_demonstration(episode: Episode, policy: Policy) -> None:
         step.reply_ids, past = list(chat.reply(step.reply)), step
 
 
-def imitate(
-    learner: Learner[Policy], rows: Sequence[Row], *, aggregate: str = "token-mean"
-) -> dict[str, float]:
+def imitate(learner: Learner[Policy], rows: Sequence[Row]) -> dict[str, float]:
     """One optimiser step of cross-entropy on the replies of `rows`; `loss` is in nats per token.
 
     Raises:
@@ -191,13 +189,13 @@ def imitate(
     """
     if not rows:
         raise ValueError(
-            "imitation needs at least one row, got 0; are all turns masked or too long?"
+            "imitation needs at least one row; the demonstrations are longer than "
+            "sampling.max_tokens"
         )
-    return learner.step(rows, partial(_likelihood, learner.model), aggregate=aggregate)
-
-
-def _likelihood(policy: Policy, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
     from trainer.learn.update import token_logprobs_and_entropies  # torch: workers do without
 
-    logprobs, entropies = token_logprobs_and_entropies(policy, batch)
-    return logprobs, {"entropy": entropies}
+    def measure_likelihood(batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        logprobs, entropies = token_logprobs_and_entropies(learner.model, batch)
+        return logprobs, {"entropy": entropies}
+
+    return learner.step(rows, measure_likelihood)

@@ -8,28 +8,28 @@ advantage, so the ordinary policy update takes the step.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
+from pydantic.dataclasses import dataclass
 
 from credit.losses import segment_sum
 from credit.methods import istar
-from credit.validation import check_positive
-from trainer.errors import RecipeError
 from trainer.learn.batch import credit_rows
 from trainer.learn.update import recompute_logprobs, with_reference
 from trainer.methods.method import Credited, Method, pair_accuracy
+from trainer.options import STRICT, AboveZero, make_options
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from trainer.learn.batch import Row
-    from trainer.learn.update import Update
     from trainer.methods.method import Experience
+    from trainer.recipe import Recipe
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class DPOOptions:
     """Options of multi-turn DPO.
 
@@ -38,11 +38,8 @@ class DPOOptions:
         threshold: The better outcome of a pair lies above it, the worse one does not.
     """
 
-    beta: float = 0.1
+    beta: AboveZero = 0.1
     threshold: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_positive("beta", self.beta, "it scales returns")
 
 
 class WithPreference(Method):
@@ -50,16 +47,14 @@ class WithPreference(Method):
 
     needs_reference = True
 
-    def __init__(self, options: dict[str, Any], update: Update, temperature: float) -> None:
-        try:
-            self.options = DPOOptions(**options)
-        except TypeError as error:
-            raise RecipeError(f"credit.options of dpo are beta and threshold: {error}") from error
-        self.update, self.temperature = update, temperature
+    def __init__(self, options: dict[str, Any], recipe: Recipe) -> None:
+        self.options = make_options(DPOOptions, options, "credit.options")
+        self.recipe = recipe
 
     def credit(self, experience: Experience) -> Credited:
         """Advantages from the slope of the loss at the current policy."""
-        tokens, packed, temperature = self.update.tokens, self.update.packed, self.temperature
+        tokens, packed = self.recipe.update.tokens, self.recipe.update.packed
+        temperature = self.recipe.sampling.temperature
         now = recompute_logprobs(
             self.policy, experience.rows, tokens=tokens, packed=packed, temperature=temperature
         )

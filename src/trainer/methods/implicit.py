@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 import torch
@@ -23,10 +23,10 @@ from credit.methods import istar
 from trainer.engine.own import OwnEngine
 from trainer.errors import RecipeError
 from trainer.learn.batch import credit_rows
-from trainer.learn.learner import Learner, NotFiniteError
+from trainer.learn.learner import Learner
 from trainer.learn.update import recompute_logprobs, token_logprobs
 from trainer.methods.method import Credited, Method, average_by_turn, pair_accuracy
-from trainer.options import STRICT, AboveZero, Count, NonNegative
+from trainer.options import STRICT, AboveZero, Count
 from trainer.play.failures import split_attempts
 from trainer.play.records import Task
 from trainer.scale import parallel, sharding
@@ -37,12 +37,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from credit import Turns
     from trainer.learn.batch import Batch, Row
-    from trainer.learn.update import Update
     from trainer.methods.method import Experience
     from trainer.model.policy import Policy
     from trainer.play.records import Episode
+    from trainer.recipe import Recipe
 
 STATE = "prm.pt"
 _WORSE = 0.2
@@ -54,7 +53,7 @@ class ImplicitOptions:
     """The model of implicit rewards of credit.name istar or prime; it starts as the policy.
 
     Attributes:
-        learning_rate: Learning rate of the model, 0 for no model.
+        learning_rate: Learning rate of the model.
         beta: β, scale of the rewards.
         threshold: The better outcome of a pair lies above it, the worse one does not.
         level: Rewards of whole turns ("turn"), or of each token ("token", ablation).
@@ -62,7 +61,7 @@ class ImplicitOptions:
             still a policy; 0 for never.
     """
 
-    learning_rate: NonNegative = 0.0
+    learning_rate: AboveZero = 1e-6
     beta: AboveZero = 0.05
     threshold: float = 0.0
     level: Literal["turn", "token"] = "turn"
@@ -73,39 +72,27 @@ class WithPRM(Method):
     """Advantages from the implicit rewards of a model that is trained on the same rollouts."""
 
     learner: Learner[Policy]
+    has_twin = True
 
-    def __init__(
-        self,
-        estimator: credit.Estimator,
-        options: ImplicitOptions,
-        update: Update,
-        temperature: float,
-    ) -> None:
-        super().__init__(estimator)
-        if not isinstance(estimator, credit.IStar | credit.Prime):
-            raise RecipeError(
-                f"prm.learning_rate is set, but {type(estimator).__name__} reads no "
-                "implicit rewards: use credit.name istar or prime, or set prm.learning_rate=0"
-            )
-        if not options.learning_rate:
-            raise RecipeError(
-                f"{type(estimator).__name__} needs a model of rewards: set prm.learning_rate, in "
-                "iStar to twice that of the policy"
-            )
-        if options.play and parallel.size() > 1:
-            raise RecipeError(
-                f"prm.play={options.play} works with one process, but torchrun started "
-                f"{parallel.size()}; set prm.play=0"
-            )
-        self.options, self.update, self.temperature = options, update, temperature
-        self.estimator: credit.IStar | credit.Prime = estimator
+    def __init__(self, options: dict[str, Any], recipe: Recipe) -> None:
+        super().__init__(options, recipe)
+        self.options = self.read_options(ImplicitOptions, "prm")
         self.start: dict[str, Tensor] = {}
-        self.lost = False
+        if not isinstance(self.estimator, credit.IStar | credit.Prime):
+            raise RecipeError(
+                f"credit.name={recipe.credit.name} reads no implicit rewards: set it to istar or "
+                "prime, or set credit.model=none"
+            )
+        if self.options.play and parallel.size() > 1:
+            raise RecipeError(
+                f"credit.models.prm.play={self.options.play} works with one process, but torchrun "
+                f"started {parallel.size()}; set it to 0"
+            )
 
     def begin(self, policy: Policy, folder: Path) -> None:
         """Make the model, a copy of the policy."""
         super().begin(policy, folder)
-        options = replace(self.update, learning_rate=self.options.learning_rate)
+        options = replace(self.recipe.update, learning_rate=self.options.learning_rate)
         self.learner = Learner(policy.twin("prm"), options, folder=folder)
         if isinstance(self.estimator, credit.Prime):
             self.start = policy.weights()
@@ -113,10 +100,6 @@ class WithPRM(Method):
     def credit(self, experience: Experience) -> Credited:
         """Advantages from the model's rewards; then the model is trained on the same rows."""
         logprobs, reference = self._logprobs(experience.rows), self._reference(experience.rows)
-        if not self.lost and not torch.isfinite(logprobs).all():
-            self._lose("its log-probabilities are not finite")
-        if self.lost:  # rewards of 0 leave the trajectory's advantage
-            logprobs = reference
         turn = torch.tensor([t for row in experience.rows for t in row.turn], dtype=torch.long)
         token = istar.token_rewards(logprobs, reference, beta=self.options.beta)
         rewards = segment_sum(token, turn, len(experience.turns)).numpy()
@@ -127,15 +110,14 @@ class WithPRM(Method):
             outcome_in_reward=False,
         )
         if self.options.level == "token":
-            rows = assign_token_advantages(
-                experience.rows, self._compute_token_advantages(turns, token.numpy(), turn.numpy())
-            )
+            prime = isinstance(self.estimator, credit.Prime)
+            compute = self.estimator.advantage if prime else self.estimator.token_advantage
+            found = compute(turns, token.numpy(), turn.numpy())
+            rows = assign_token_advantages(experience.rows, found)
             advantage = average_by_turn(rows, len(turns))
         else:
             advantage = credit.estimate(self.estimator, turns, experience.rng)
             rows = credit_rows(experience.rows, advantage)
-        if self.lost:
-            return Credited(rows, advantage, {"prm_lost": 1.0})
         figures = {"prm_kl": float(k3(reference, logprobs).mean()), **self._play_model(experience)}
         return Credited(rows, advantage, figures | self._learn(experience, rewards))
 
@@ -159,18 +141,11 @@ class WithPRM(Method):
             warnings.warn(
                 f"the model of implicit rewards no longer plays: {valid:.0%} of its turns are "
                 f"valid, {usual:.0%} of the policy's. Its rewards then tell its distance from the "
-                "policy, not what is better; lower prm.learning_rate",
+                "policy, not what is better; lower credit.models.prm.learning_rate",
                 stacklevel=2,
             )
         success = float(np.mean([one.success for one in played]))
         return {"prm_success": success, "prm_valid": valid}
-
-    def _compute_token_advantages(
-        self, turns: Turns, rewards: NDArray[np.float64], turn: NDArray[np.intp]
-    ) -> NDArray[np.float64]:
-        if isinstance(self.estimator, credit.Prime):
-            return self.estimator.advantage(turns, rewards, turn)
-        return self.estimator.token_advantage(turns, rewards, turn)
 
     def _logprobs(self, rows: list[Row]) -> Tensor:
         """Log-probabilities of all reply tokens under the model: -> [P]."""
@@ -179,7 +154,7 @@ class WithPRM(Method):
             rows,
             tokens=self.learner.options.tokens,
             packed=self.learner.options.packed,
-            temperature=self.temperature,
+            temperature=self.recipe.sampling.temperature,
         )
         return torch.tensor([value for row in known for value in row], dtype=torch.float64)
 
@@ -218,27 +193,12 @@ class WithPRM(Method):
         pull = -self.options.beta * slope.numpy()[turns.trajectory]
         rows = [row for row in credit_rows(experience.rows, pull) if any(row.advantage or ())]
         objective = partial(self._weigh_logprobs, self.learner.model)
-        try:
-            step = self.learner.step(rows, objective, aggregate="sum")
-        except NotFiniteError as error:
-            self._lose(str(error))
-            return figures | {"prm_lost": 1.0}
+        step = self.learner.step(rows, objective, aggregate="sum")
         return figures | {"prm_loss": loss.item(), "prm_grad_norm": step["grad_norm"]}
 
-    def _lose(self, why: str) -> None:
-        """Continue without the model; a step that is not finite is never taken."""
-        self.lost = True
-        warnings.warn(
-            f"the model of implicit rewards diverged: {why}. The run continues with the "
-            "trajectory's advantage alone; to keep the model, lower prm.learning_rate and resume "
-            "from an earlier checkpoint",
-            stacklevel=2,
-        )
-
     def _weigh_logprobs(self, policy: Policy, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        if batch.advantage is None:
-            raise ValueError("rows without advantages; see trainer.learn.batch.credit_rows")
-        return batch.advantage * token_logprobs(policy, batch, temperature=self.temperature), {}
+        logprobs = token_logprobs(policy, batch, temperature=self.recipe.sampling.temperature)
+        return cast("Tensor", batch.advantage) * logprobs, {}
 
     def save(self, folder: Path) -> None:
         """Write the model, its optimiser, and the start if that is the reference."""
@@ -246,7 +206,6 @@ class WithPRM(Method):
             "weights": self.learner.model.weights(),
             "learner": self.learner.state_dict(),
             "start": self.start,
-            "lost": self.lost,
         }
         sharding.save(state, folder / STATE)
 
@@ -255,7 +214,7 @@ class WithPRM(Method):
         state = sharding.load(folder / STATE)
         self.learner.model.set_weights(state["weights"])
         self.learner.load_state_dict(state["learner"])
-        self.start, self.lost = state["start"], state["lost"]
+        self.start = state["start"]
 
 
 def assign_token_advantages(rows: list[Row], advantage: NDArray[np.float64]) -> list[Row]:

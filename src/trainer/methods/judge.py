@@ -8,52 +8,57 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from pydantic.dataclasses import dataclass
 
 from agent_envs.endpoint import Endpoint, open_endpoint
 from credit import Judge
 from trainer.errors import RecipeError
 from trainer.methods.method import Method
+from trainer.options import STRICT
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from credit import HAS
     from trainer.model.policy import Policy
+    from trainer.recipe import Recipe
+
+
+@dataclass(frozen=True, config=STRICT)
+class JudgeOptions(Endpoint):
+    """The endpoint of the judge; valid labels are cached in the run folder, or in `cache`."""
 
 
 class WithJudge(Method):
     """HAS whose decomposer is a judge behind an endpoint."""
 
-    def __init__(self, estimator: HAS, endpoint: Endpoint) -> None:
-        if not endpoint.model:
+    def __init__(self, options: dict[str, Any], recipe: Recipe) -> None:
+        super().__init__(options, recipe)
+        self.given = self.read_options(JudgeOptions, "judge")
+        without_key = not os.environ.get(self.given.key, "").strip()
+        if not self.given.model or (self.given.url == Endpoint.url and without_key):
             raise RecipeError(
-                'credit.options.decomposer="judge" needs judge.model, and judge.url for a server '
-                "other than OpenAI's"
+                "credit.model=judge needs credit.models.judge.model, and either "
+                "credit.models.judge.url of a server or a key for OpenAI's in the environment "
+                f"variable {self.given.key or 'of credit.models.judge.key'}"
             )
-        if endpoint.url == Endpoint.url and not os.environ.get(endpoint.key, "").strip():
-            raise RecipeError(
-                f"the judge at {endpoint.url} needs a key, but the environment variable "
-                f"{endpoint.key or 'judge.key'} is not set; set it, or set judge.url for another "
-                "server"
-            )
-        self.has, self.cache = estimator, endpoint.cache
         # The judge caches valid labels, so the endpoint need not cache answers.
-        self.endpoint = open_endpoint(replace(endpoint, cache=""))
+        self.endpoint = open_endpoint(replace(self.given, cache=""))
 
     def begin(self, policy: Policy, folder: Path) -> None:
-        """Make the judge; its labels are cached in the run folder, or in judge.cache."""
+        """Make the judge; its labels are cached in the run folder, or in `cache`."""
         super().begin(policy, folder)
         endpoint = self.endpoint
         judge = Judge(
             self.ask,
-            cache=self.cache or folder / "judge",
+            cache=self.given.cache or folder / "judge",
             retries=endpoint.retries,
             model=f"{endpoint}, temperature {endpoint.temperature:g}, "
             f"max_tokens {endpoint.max_tokens}",
             parallel=endpoint.parallel,
         )
-        self.estimator = replace(self.has, decomposer=judge)
+        self.estimator = replace(self.estimator, decomposer=judge)
 
     def ask(self, prompt: str) -> str:
         """Text of the model's answer to a prompt.

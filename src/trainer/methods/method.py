@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
 import credit
 from trainer.learn.batch import credit_rows
+from trainer.methods.estimators import make_estimator
+from trainer.methods.gold import score_answers
+from trainer.options import make_options
 from trainer.scale import parallel
 
 if TYPE_CHECKING:
@@ -17,13 +20,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from credit import Estimator, Turns
+    from credit import Turns
     from trainer.engine import Sampler
     from trainer.learn.batch import Row
     from trainer.model.policy import Policy
     from trainer.play.failures import Failure
     from trainer.play.records import Episode
     from trainer.play.rollout import Rollouts
+    from trainer.recipe import BesidePolicy, Recipe
+
+_Options = TypeVar("_Options")
 
 
 @dataclass(frozen=True)
@@ -70,22 +76,39 @@ class Credited(NamedTuple):
 class Method:
     """A method that only uses an estimator; base class of methods with a model of their own.
 
+    Args:
+        options: `credit.options`.
+        recipe: The recipe.
+
     Attributes:
         estimator: The estimator.
         blind: Blind prompts that rollouts must record, see `Rollouts.blind`.
         needs: Optional columns of `Turns` that the environment must report.
         needs_reference: Whether it uses the reference policy.
+        has_twin: Whether it trains a second model of the policy's size.
     """
 
     blind: tuple[str, ...] = ()
     needs_reference: bool = False
+    has_twin: bool = False
     needs: tuple[str, ...] = ()
     policy: Policy
     folder: Path
 
-    def __init__(self, estimator: Estimator) -> None:
-        self.estimator = estimator
-        self.needs = tuple(getattr(estimator, "needs", ()))
+    def __init__(self, options: dict[str, Any], recipe: Recipe) -> None:
+        self.recipe = recipe
+        self.estimator: Any = make_estimator(recipe.credit.name, options)
+        self.needs = tuple(getattr(self.estimator, "needs", ()))
+        self.needs_reference = getattr(self.estimator, "reads_reference", False)
+
+    def read_options(self, kind: type[_Options], model: BesidePolicy) -> _Options:
+        """The options of a model beside the policy.
+
+        Raises:
+            RecipeError: One is unknown or invalid.
+        """
+        given = self.recipe.credit.models.get(model, {})
+        return make_options(kind, given, f"credit.models.{model}")
 
     def begin(self, policy: Policy, folder: Path) -> None:
         """Start reinforcement learning from this policy in the run folder `folder`."""
@@ -93,10 +116,20 @@ class Method:
 
     def credit(self, experience: Experience) -> Credited:
         """Credit of the rollouts of a step; a model of the method is trained on them, too."""
+        turns, figures = experience.turns, {}
+        if "gold_logprob" in self.needs:
+            gold = score_answers(
+                self.policy,
+                experience.episodes,
+                self.recipe.update,
+                reference=self.needs_reference,
+            )
+            turns = replace(turns, gold_logprob=gold, outcome_in_reward=False)
+            figures = {"gold_probability": float(np.exp(gold).mean())}
         advantage = parallel.run_on_first(
-            lambda: credit.estimate(self.estimator, experience.turns, experience.rng)
+            lambda: credit.estimate(self.estimator, turns, experience.rng)
         )
-        return Credited(credit_rows(experience.rows, advantage), advantage, {})
+        return Credited(credit_rows(experience.rows, advantage), advantage, figures)
 
     def save(self, folder: Path) -> None:
         """Write the state of the method into a checkpoint."""

@@ -10,13 +10,14 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from credit.methods import stapo
-from trainer.learn.batch import collate, credit_rows, make_scored_row, passes, prompts
+from trainer.learn.batch import collate, credit_rows, passes
+from trainer.learn.prompts import make_scored_row, prompts
 from trainer.learn.update import token_logprobs, token_scores
 from trainer.methods.method import Credited, Method
 from trainer.model.logprobs import CHUNK
@@ -27,29 +28,26 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    import credit
     from trainer.learn.batch import Batch, Row
-    from trainer.learn.update import Update
     from trainer.methods.method import Experience
     from trainer.play.records import Episode
+    from trainer.recipe import Recipe
 
 
 class WithSTAPO(Method):
     """GiGPO's advantage plus the selective terms on outliers."""
 
-    needs_reference = True
-
-    def __init__(self, estimator: credit.STAPO, update: Update, temperature: float) -> None:
-        super().__init__(estimator)
-        self.stapo, self.tokens, self.temperature = estimator, update.tokens, temperature
-        self.blind = () if estimator.masking == "none" else (estimator.masking,)
+    def __init__(self, options: dict[str, Any], recipe: Recipe) -> None:
+        super().__init__(options, recipe)
+        masking = self.estimator.masking
+        self.needs_reference, self.blind = True, () if masking == "none" else (masking,)
 
     def credit(self, experience: Experience) -> Credited:
         """The advantage, and a function that adds the selective terms to the update."""
-        advantage = self.stapo(experience.turns, experience.rng)
-        chosen = np.flatnonzero(self.stapo.mask(experience.turns))
+        advantage = self.estimator(experience.turns, experience.rng)
+        chosen = np.flatnonzero(self.estimator.mask(experience.turns))
         figures = {"outliers": len(chosen) / len(experience.turns), "selective_seconds": 0.0}
-        weights = np.stack(self.stapo.weights(experience.turns), axis=1)
+        weights = np.stack(self.estimator.weights(experience.turns), axis=1)
         terms = _Terms(self, self._pairs(experience.episodes, chosen.tolist()), weights, figures)
         return Credited(
             credit_rows(experience.rows, advantage),
@@ -65,7 +63,7 @@ class WithSTAPO(Method):
         for episode in episodes:
             for step, prompt in zip(episode.steps, prompts(episode), strict=True):
                 if turn in picked:
-                    blind = prompt.get(self.stapo.masking)
+                    blind = prompt.get(self.estimator.masking)
                     if blind is None:
                         raise ValueError(f"turn {turn} has no blind prompt; set Rollouts.blind")
                     found[turn] = (
@@ -95,7 +93,7 @@ class _Terms:
         longer = [a if len(a.ids) > len(b.ids) else b for a, b in zip(aware, blind, strict=True)]
         total = 0.0
         few = CHUNK // self.method.policy.vocabulary
-        for part, counts in passes(longer, self.method.tokens, replies=few):
+        for part, counts in passes(longer, self.method.recipe.update.tokens, replies=few):
             full, less = (collate([side[i] for i in part], self.device) for side in (aware, blind))
             weights = torch.from_numpy(self.weights[[here[i] for i in part]]).to(self.device)
             loss = -self._gain(full, less, counts * weights).sum() / len(turns)
@@ -112,10 +110,9 @@ class _Terms:
     def _gain(self, aware: Batch, blind: Batch, weights: Tensor) -> Tensor:
         """Weighted terms of each row: -> [B]."""
         policy, count = self.method.policy, len(weights)
-        exact = self.method.stapo.estimator == "exact"
-        score = partial(
-            token_scores if exact else token_logprobs, policy, temperature=self.method.temperature
-        )
+        exact = self.method.estimator.estimator == "exact"
+        temperature = self.method.recipe.sampling.temperature
+        score = partial(token_scores if exact else token_logprobs, policy, temperature=temperature)
         divergence = stapo.kl_from_logits if exact else stapo.kl_from_samples
         with torch.no_grad(), policy.as_reference():  # before any gradient is recorded
             reference = score(blind)

@@ -10,7 +10,7 @@ import asyncio
 import copy
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, SupportsFloat, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, SupportsFloat, TypeVar
 
 import numpy as np
 from gymnasium.error import ResetNeeded
@@ -21,7 +21,6 @@ from credit.rows import TurnRecord
 from trainer.model.vision import Picture
 from trainer.play.environments import OWN_REWARD, reply_form
 from trainer.play.records import Step
-from trainer.run.completed import Completed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,8 +69,21 @@ async def call_env(env: gym.Env[str, str], call: Callable[[], _Result]) -> _Resu
     if not waits(env):
         return call()
     # asyncio would exchange some errors for its own, without their tracebacks
-    completed = await asyncio.wrap_future(call_in_thread(partial(Completed.of, call)))
-    return completed.result()
+    made = await asyncio.wrap_future(call_in_thread(partial(_catch_error, call)))
+    if isinstance(made, _Failed):
+        raise made.error
+    return made
+
+
+class _Failed(NamedTuple):
+    error: Exception
+
+
+def _catch_error(call: Callable[[], _Result]) -> _Result | _Failed:
+    try:
+        return call()
+    except Exception as error:  # noqa: BLE001 - raised where the result is awaited
+        return _Failed(error)
 
 
 def draw_numbers(size: int, count: int, rng: np.random.Generator) -> list[int]:

@@ -8,6 +8,7 @@ train one side, then the other against it.
 from __future__ import annotations
 
 import copy
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic.dataclasses import dataclass
@@ -19,7 +20,6 @@ from agent_envs.sotopia.prompt import TEMPLATE
 from trainer.engine import Decoding, Prompt
 from trainer.engine.own import Gather
 from trainer.options import STRICT, NonNegative, Positive
-from trainer.run.completed import Completed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +37,7 @@ Listening: TypeAlias = "Gather[tuple[gym.Env[str, str], str], None]"
 
 
 @dataclass(frozen=True, config=STRICT)
-class PartnerOptions(Decoding):
+class PartnerOptions:
     """A policy that plays the other side of Sotopia-v0 and is not trained.
 
     Dtype and device are those of `policy`.
@@ -60,9 +60,6 @@ class PolicyPartner:
 
     def __init__(self, engine: OwnEngine, decoding: Decoding) -> None:
         self.engine, self.decoding = engine, decoding
-
-    def check(self, scene: Scene) -> None:
-        """Accept every scene."""
 
     def begin(self, _scene: Scene, side: int, rng: np.random.Generator) -> Speaking:
         """The policy as `side` in one episode."""
@@ -170,11 +167,12 @@ def _rehearse_reply(env: gym.Env[str, str], reply: str) -> Talk | None:
     inner: Any = env.unwrapped
     shared = (inner.partner, inner.judge, inner.panel, inner.published, inner.talk.scene)
 
-    def rehearse() -> None:
+    # Any other error is raised by the step itself, too, and loses its episode only.
+    with suppress(Exception):
         rehearsal: Any = copy.deepcopy(env, {id(one): one for one in shared})
         rehearsal.unwrapped.speaker, rehearsal.unwrapped.judge = _Listening(), None
-        rehearsal.step(reply)
-
-    stopped = Completed.of(rehearse).error
-    # Any other error is raised by the step itself, too, and loses its episode only.
-    return stopped.talk if isinstance(stopped, _PartnersTurn) else None
+        try:
+            rehearsal.step(reply)
+        except _PartnersTurn as turn:
+            return turn.talk
+    return None

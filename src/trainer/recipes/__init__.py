@@ -11,9 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from difflib import get_close_matches
 from functools import cache
-from importlib.resources import files
 from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -23,12 +21,14 @@ from trainer.errors import RecipeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from importlib.resources.abc import Traversable
 
 AXES = ("environment", "method", "model")
 """The kinds of parts of a recipe; their files are in the folders `environments` and so on."""
 WHEN = "when"
 STUDY = "study"
+_FOLDERS = {axis: Path(__file__).parent / f"{axis}s" for axis in AXES} | {
+    STUDY: Path(__file__).parent / "studies"
+}
 _SECTIONS = 2  # depth of sections, e.g. [policy.lora]; a deeper empty table is a value
 Key: TypeAlias = tuple[str, ...]
 
@@ -64,8 +64,9 @@ class Composition(NamedTuple):
 
 
 class Part(NamedTuple):
-    """One file: description, settings, and the settings that apply only with another part."""
+    """One file: name, description, settings, and those that apply only with another part."""
 
+    name: str
     about: str
     settings: dict[Key, Setting]
     when: dict[str, dict[Key, Setting]]
@@ -74,14 +75,13 @@ class Part(NamedTuple):
 @cache
 def names(axis: str) -> tuple[str, ...]:
     """Sorted names of the shipped files of an axis, or of STUDY."""
-    entries = (entry.name for entry in _folder(axis).iterdir())
-    return tuple(sorted(name.removesuffix(".toml") for name in entries if name.endswith(".toml")))
+    return tuple(sorted(path.stem for path in _FOLDERS[axis].glob("*.toml")))
 
 
 @cache
 def part(axis: str, name: str) -> Part:
     """Read a shipped part."""
-    return _make_part(name, _parse_file(_folder(axis) / f"{name}.toml"))
+    return _make_part(name, _parse_file(_FOLDERS[axis] / f"{name}.toml"))
 
 
 def compose(words: Sequence[str | Path]) -> Composition:
@@ -91,40 +91,36 @@ def compose(words: Sequence[str | Path]) -> Composition:
     named environment it sets `env.id`, and without a named method `credit.name`.
 
     Raises:
-        RecipeError: An unknown word, a word given twice, two of one axis, or no environment or no
-            method.
+        RecipeError: An unknown word, two of one axis, or no environment or no method.
     """
-    given = _refuse_twice(words)
     parts: dict[str, str] = {}
-    own: list[Path] = []
-    for word in given:
+    own: list[Part] = []
+    for word in map(str, words):
         axis = next((axis for axis in AXES if word in names(axis)), None)
         if axis is not None:
             _name_part(parts, axis, word)
         elif os.path.isfile(word):
-            own.append(Path(word))
+            table = _parse_file(Path(word))
+            for axis in AXES:
+                if axis in table:
+                    _name_part(parts, axis, str(table.pop(axis)))
+            own.append(_make_part(word, table))
         else:
-            raise RecipeError(_explain_unknown(word))
-    above = []
-    for path in own:
-        table = _parse_file(path)
-        for axis in AXES:
-            if axis in table:
-                _name_part(parts, axis, _check_name(axis, table.pop(axis), path))
-        above.append(_make_part(str(path), table))
-    if not own and not NEEDED.keys() <= parts.keys():
-        raise RecipeError(
-            "a recipe is ENVIRONMENT METHOD [MODEL] or a TOML file, got "
-            f"{' '.join(given)!r}; {_list_parts()}"
-        )
-    made = _layer_parts(parts, above)
+            near = nearest(word, _all_names())
+            raise RecipeError(
+                f"no recipe part, TOML file or run folder {word!r}{near}; {_LISTED}; your own are "
+                "options, env.id=module:Class and credit.name=module:Name"
+            )
+    made = _layer_parts(parts, own)
     for axis, key in NEEDED.items():
         if axis not in parts and key not in made.settings:
             raise RecipeError(
-                f"{' '.join(given)!r} has no {axis}: name one, or set {join_key(key)} in the file; "
-                f"{_list_parts()}"
+                f"a recipe is ENVIRONMENT METHOD [MODEL] or a TOML file, and "
+                f"{' '.join(map(str, words))!r} has no {axis}: name one of "
+                f"{', '.join(names(axis))}, or set {join_key(key)} in the file"
             )
-    return made._replace(name="-".join(filter(None, [made.name, *(path.stem for path in own)])))
+    stems = [Path(one.name).stem for one in own]
+    return made._replace(name="-".join(filter(None, [made.name, *stems])))
 
 
 def study(name: str) -> dict[str, Composition]:
@@ -133,13 +129,11 @@ def study(name: str) -> dict[str, Composition]:
     Raises:
         RecipeError: There is no such study.
     """
-    known = names(STUDY)
-    if name not in known:
-        raise RecipeError(f"no study {name!r}{nearest(name, known)}; there are {', '.join(known)}")
-    table = _parse_file(_folder(STUDY) / f"{name}.toml")
+    _name_part({}, STUDY, name)
+    table = _parse_file(_FOLDERS[STUDY] / f"{name}.toml")
     parts = {axis: str(table.pop(axis)) for axis in ("environment", "model")}
-    methods = table.pop("methods")
-    shared = _make_part(f"study {name}", table)._replace(about="")
+    methods, _ = table.pop("methods"), table.pop("about")
+    shared = _make_part(f"study {name}", table)
     made = {}
     for label, own in methods.items():
         chosen = parts | {"method": str(own.pop("method"))}
@@ -150,90 +144,48 @@ def study(name: str) -> dict[str, Composition]:
 
 def _layer_parts(parts: Mapping[str, str], above: Sequence[Part]) -> Composition:
     """The layers of some parts, and others above them."""
-    ordered = {parts[axis]: part(axis, parts[axis]) for axis in AXES if axis in parts}
-    layers = [one.settings for one in ordered.values()]
-    layers += [
-        ordered[one].when[other]
-        for one, other in permutations(ordered, 2)
-        if other in ordered[one].when
-    ]
-    settings: dict[Key, Setting] = {}
+    shipped = {parts[axis]: part(axis, parts[axis]) for axis in AXES if axis in parts}
+    layers = [one.settings for one in shipped.values()]
+    layers += [shipped[one].when.get(other, {}) for one, other in permutations(shipped, 2)]
     layers += [one.settings for one in above]
-    layers += [one.when[other] for one in above for other in ordered if other in one.when]
+    layers += [one.when.get(other, {}) for one in above for other in shipped]
+    settings: dict[Key, Setting] = {}
     for layer in layers:
-        _add_layer(settings, layer)
-    abouts = [one.about for one in [*ordered.values(), *above] if one.about]
-    return Composition("-".join(ordered), " ".join(abouts), settings)
-
-
-def _refuse_twice(words: Sequence[str | Path]) -> list[str]:
-    given = list(map(str, words))
-    if twice := [word for word in given if given.count(word) > 1]:
-        raise RecipeError(f"{twice[0]!r} is given twice; give it once")
-    return given
+        before, name = (one.get(("credit", "name")) for one in (settings, layer))
+        if before and name and name.value != before.value:
+            # another estimator removes the options of the previous one
+            settings = {
+                key: value for key, value in settings.items() if key[:2] != ("credit", "options")
+            }
+        settings |= layer
+    abouts = [one.about for one in [*shipped.values(), *above] if one.about]
+    return Composition("-".join(shipped), " ".join(abouts), settings)
 
 
 def _name_part(parts: dict[str, str], axis: str, name: str) -> None:
+    if name not in names(axis):
+        near = nearest(name, names(axis))
+        raise RecipeError(f"no {axis} {name!r}{near}; there are {', '.join(names(axis))}")
     if parts.setdefault(axis, name) != name:
         raise RecipeError(f"a recipe has one {axis}, got {parts[axis]!r} and {name!r}")
 
 
-def _check_name(axis: str, name: object, path: Path) -> str:
-    if name in names(axis):
-        return str(name)
-    raise RecipeError(
-        f"{path}: no {axis} {name!r}{nearest(str(name), names(axis))}; "
-        f"there are {', '.join(names(axis))}"
-    )
-
-
-def _explain_unknown(word: str) -> str:
-    if os.path.isdir(word):
-        return f"{word} is a folder without a config.toml, so it holds no run; {_LISTED}"
-    return f"no recipe part, TOML file or run folder {word!r}{_suggest(word)}; {_LISTED}; {_OWN}"
-
-
-def _suggest(word: str) -> str:
-    """The most similar part as a question, and two more."""
-    near = get_close_matches(word, _all_names(), n=3, cutoff=0.0)
-    return f"{nearest(word, _all_names())} (nearest are {', '.join(near)})"
-
-
 _LISTED = "`agent-envs recipes` lists all"
-_OWN = "your own are options, env.id=module:Class and credit.name=module:Name"
 
 
 def _all_names() -> list[str]:
     return [name for axis in AXES for name in names(axis)]
 
 
-def _list_parts() -> str:
-    """`environments: ...; methods: ...; models: ...`."""
-    return "; ".join(f"{axis}s: {', '.join(names(axis))}" for axis in AXES)
-
-
 def _make_part(name: str, table: dict[str, Any]) -> Part:
-    about, conditional = str(table.pop("about", "")), table.pop(WHEN, {})
-    if not (
-        isinstance(conditional, dict) and all(isinstance(x, dict) for x in conditional.values())
-    ):
-        raise RecipeError(f"{name}: {WHEN} has tables [{WHEN}.NAME.SECTION], got {conditional!r}")
-    for other in conditional:
+    about, tables = str(table.pop("about", "")), table.pop(WHEN, {})
+    when = {}
+    for other, own in tables.items() if isinstance(tables, dict) else [(str(tables), {})]:
         if other not in _all_names():
-            raise RecipeError(f"{name}: [{WHEN}.{other}] names no part{_suggest(other)}; {_LISTED}")
-    when = {
-        other: dict(_flatten(own, f"{name} when {other}")) for other, own in conditional.items()
-    }
-    return Part(about, dict(_flatten(table, name)), when)
-
-
-def _add_layer(settings: dict[Key, Setting], layer: Mapping[Key, Setting]) -> None:
-    """Add a layer; another estimator removes the options of the previous one."""
-    name = ("credit", "name")
-    if name in layer and name in settings and settings[name].value != layer[name].value:
-        for key in [key for key in settings if key[:2] == ("credit", "options")]:
-            del settings[key]
-    settings.update(layer)
+            near = nearest(other, _all_names())
+            raise RecipeError(f"{name}: [{WHEN}.{other}] names no part{near}; {_LISTED}")
+        when[other] = dict(_flatten(own, f"{name} when {other}"))
+    return Part(name, about, dict(_flatten(table, name)), when)
 
 
 def _flatten(table: Any, file: str, above: Key = ()) -> Iterator[tuple[Key, Setting]]:
@@ -255,11 +207,7 @@ def join_key(key: Key) -> str:
     )
 
 
-def _folder(axis: str) -> Traversable:
-    return files("trainer") / "recipes" / ("studies" if axis == STUDY else f"{axis}s")
-
-
-def _parse_file(source: Traversable | Path) -> dict[str, Any]:
+def _parse_file(source: Path) -> dict[str, Any]:
     """A TOML file as tables that keep their comments.
 
     Raises:

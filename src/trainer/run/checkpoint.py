@@ -15,19 +15,27 @@ from dataclasses import dataclass
 from hashlib import blake2b, file_digest
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+from pydantic import Field, RootModel, TypeAdapter, ValidationError
 
 from agent_envs.imports import message_of
 from trainer.errors import find_shortage, is_of_disk
+from trainer.options import explain_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_Record = TypeVar("_Record")
 MANIFEST = "manifest.json"
 
 
 class CheckpointError(OSError):
     """A checkpoint cannot be written, or none can be read; the message says what to do."""
+
+
+class Manifest(RootModel[Annotated[dict[str, tuple[int, str]], Field(min_length=1)]]):
+    """Size and digest of each file of a checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +69,7 @@ class Checkpoints:
             parallel.run_on_first(lambda: self._begin(part))
             write(part)
             parallel.run_on_first(lambda: self._finish(part, final))
-        except (
-            OSError,
-            RuntimeError,
-            MemoryError,
-            SafetensorError,
-        ) as error:  # torch: RuntimeError on write
+        except (OSError, RuntimeError, MemoryError, SafetensorError) as error:  # Runtime: of torch
             if parallel.rank() == 0:
                 shutil.rmtree(part, ignore_errors=True)
             raise CheckpointError(self._unwritten(step, error)) from error
@@ -96,7 +99,7 @@ class Checkpoints:
         problems: list[str] = []
         for step in sorted(self.steps(), reverse=True):
             path = self.folder / f"step_{step}"
-            problem = check(path)
+            problem = find_damage(path)
             if not problem:
                 if problems:
                     warnings.warn(f"{'; '.join(problems)}; continuing from {path}", stacklevel=2)
@@ -131,15 +134,13 @@ class Checkpoints:
             shutil.rmtree(self.folder / f"step_{step}")
 
 
-def check(path: Path) -> str:
+def find_damage(path: Path) -> str:
     """What is wrong with the checkpoint in folder `path`, "" if it is valid."""
     try:
-        expected = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        return f"{path / MANIFEST} cannot be read ({error})"
-    if not _is_manifest(expected):
-        return f"{path / MANIFEST} is damaged: it has no sizes and digests of files"
-    for name, (size, digest) in expected.items():
+        expected = read_json(path / MANIFEST, Manifest)
+    except (OSError, ValueError) as error:
+        return str(error)
+    for name, (size, digest) in expected.root.items():
         file = path / name
         if not file.is_file():
             return f"{file} is missing"
@@ -148,16 +149,6 @@ def check(path: Path) -> str:
         if _digest(file) != digest:
             return f"{file} was changed after it was written: its digest differs"
     return ""
-
-
-def _is_manifest(found: Any) -> bool:
-    """Whether it has a size and a digest for each of some files."""
-    if not isinstance(found, dict) or not found:
-        return False
-    known = [value for value in found.values() if isinstance(value, list) and len(value) == 2]  # noqa: PLR2004
-    return len(known) == len(found) and all(
-        isinstance(size, int) and isinstance(digest, str) for size, digest in known
-    )
 
 
 def append_line(path: Path, line: str) -> None:
@@ -181,8 +172,7 @@ def check_out(path: Path, *, folder: bool) -> None:
     try:
         while not place.exists():
             place = place.parent
-        with TemporaryFile(dir=place):
-            pass
+        TemporaryFile(dir=place).close()
     except OSError as error:
         raise ValueError(
             f"--out {path}: nothing can be written in {place} ({error.strerror}); give another path"
@@ -190,12 +180,32 @@ def check_out(path: Path, *, folder: bool) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
+    """Write a text file atomically."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: Path, content: bytes) -> None:
     """Write a file atomically: under a temporary name, flushed, then renamed."""
     part = path.with_name(path.name + ".part")
     part.parent.mkdir(parents=True, exist_ok=True)
-    part.write_text(text, encoding="utf-8")
+    part.write_bytes(content)
     _sync(part)
     part.replace(path)
+
+
+def read_json(path: Path, kind: type[_Record]) -> _Record:
+    """The record of a JSON file, of a class that pydantic knows.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: It holds something else.
+    """
+    try:
+        return TypeAdapter(kind).validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise ValueError(
+            f"{path} holds no {kind.__name__.lower()} of this version ({explain_error(error)})"
+        ) from error
 
 
 def _digests(folder: Path) -> dict[str, tuple[int, str]]:

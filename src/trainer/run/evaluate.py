@@ -7,16 +7,17 @@ compared. Left out: tests over seeds, which need many runs.
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections import Counter
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter
 from pydantic.dataclasses import dataclass
 
-from trainer.options import STRICT, Count, NonNegative, Share, explain_error
+from agent_envs.cli.console import make_printable
+from agent_envs.panels import Panel
+from trainer.options import STRICT, Count, NonNegative, Share
+from trainer.run.checkpoint import read_json, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from rich.console import Group
 
-    from agent_envs.panels import Panel
     from trainer.play.records import Episode
 
 
@@ -136,10 +136,10 @@ class Evaluation:
 
     def save(self, path: Path) -> None:
         """Write as JSON, atomically."""
-        from trainer.run.checkpoint import write_text
+        write_text(path, _EVALUATION.dump_json(self, indent=1, exclude_defaults=True).decode())
 
-        kept = {name: value for name, value in asdict(self).items() if value or name != "failed"}
-        write_text(path, json.dumps(kept, indent=1))
+
+_EVALUATION = TypeAdapter(Evaluation)
 
 
 def load(path: Path) -> Evaluation:
@@ -153,25 +153,13 @@ def load(path: Path) -> Evaluation:
         raise FileNotFoundError(
             f"no evaluation at {path}; make one with `agent-envs eval RUN --out`"
         )
-    try:
-        return TypeAdapter(Evaluation).validate_json(path.read_bytes())
-    except ValueError as error:
-        said = explain_error(error) if isinstance(error, ValidationError) else error
-        raise ValueError(
-            f"{path} holds no evaluation ({said}); name one of `agent-envs eval RUN --out FILE`"
-        ) from error
+    return read_json(path, Evaluation)
 
 
 def compute_wilson(successes: int, count: int) -> Interval:
-    """Success rate with its Wilson 95% interval.
-
-    Raises:
-        ValueError: No trials, or more successes than trials.
-    """
+    """Success rate of at least one trial with its Wilson 95% interval."""
     from scipy.stats import binomtest
 
-    if not 0 <= successes <= count or not count:
-        raise ValueError(f"an interval needs 0 <= successes <= count > 0, got {successes}, {count}")
     low, high = binomtest(successes, count).proportion_ci(method="wilson")
     return Interval(successes, count, float(low), float(high))
 
@@ -204,26 +192,28 @@ def make_table(result: Evaluation, *, before: Evaluation | None = None) -> Group
     """
     from rich.console import Group as Together
     from rich.table import Table
+    from rich.text import Text
 
-    test = None if before is None else compare_paired(before, result)
-    title = f"{result.split} ({result.source}), {len(result.task_ids)} tasks, {result.decoding}"
-    if result.failed:
-        title += f", {len(result.failed)} not solved because their environment failed"
-    made = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    for name in ("", "before", "now") if before else ("", "success"):
-        made.add_column(name, no_wrap=True)
-    earlier = before.by_type if before else {}
-    typed = any(result.by_type)
-    for kind, interval in result.by_type.items() if typed else ():
-        made.add_row(kind or "all", *[str(x) for x in [earlier.get(kind)] if x], str(interval))
-    made.add_row("overall", *[str(x.overall) for x in [before] if x], str(result.overall))
-    made.add_row("valid turns", *[f"{x.valid:.1%}" for x in [before] if x], f"{result.valid:.1%}")
     note = "Intervals are Wilson's, 95%."
-    if test:
+    if before:
+        test = compare_paired(before, result)
         note = (
             f"{test.only_second} tasks newly solved, {test.only_first} newly failed: exact McNemar "
             f"p = {test.p:.2g}. {note}"
         )
+    title = f"{result.split} ({result.source}), {len(result.task_ids)} tasks, {result.decoding}"
+    if result.failed:
+        title += f", {len(result.failed)} not solved because their environment failed"
+    made = Table(title=Text(title), title_justify="left", box=None, pad_edge=False)
+    shown = {"before": before, "now": result} if before else {"success": result}
+    for name in ("", *shown):
+        made.add_column(name, no_wrap=True)
+    if any(result.by_type):
+        for kind in result.by_type:
+            rates = [one.by_type.get(kind, "") for one in shown.values()]
+            made.add_row(Text(make_printable(kind or "all")), *map(str, rates))
+    made.add_row("overall", *(str(one.overall) for one in shown.values()))
+    made.add_row("valid turns", *(f"{one.valid:.1%}" for one in shown.values()))
     return Together(made, note)
 
 
@@ -235,8 +225,6 @@ def draw_panel(panel: Panel, tasks: int, option: str = "eval.tasks") -> Panel:
     Raises:
         ValueError: The panel has fewer tasks.
     """
-    from agent_envs.panels import Panel as Made
-
     ids = panel.task_ids
     if tasks > len(ids):
         raise ValueError(
@@ -246,27 +234,22 @@ def draw_panel(panel: Panel, tasks: int, option: str = "eval.tasks") -> Panel:
     if not tasks:
         return panel
     rows = np.sort(np.random.default_rng(0).permutation(len(ids))[:tasks])
-    return Made(panel.split, tuple(ids[row] for row in rows), panel.source)
+    return Panel(panel.split, tuple(ids[row] for row in rows), panel.source)
 
 
 def summarize(
     panel: Panel, episodes: Sequence[Episode], *, decoding: str, failed: Sequence[str] = ()
 ) -> Evaluation:
-    """Results of one episode for each task of the panel but those that `failed`, in its order.
-
-    Raises:
-        ValueError: The episodes do not match the tasks of the panel.
-    """
-    lost = set(failed)
-    if [one.task_id for one in episodes] != [one for one in panel.task_ids if one not in lost]:
-        raise ValueError(
-            f"{len(episodes)} episodes do not match the {len(panel.task_ids)} tasks of the panel; "
-            "play each task once, in the order of the panel"
-        )
+    """Results of one episode for each task of the panel but those that `failed`, in its order."""
     unknown = "unknown" if any(episode.task_type for episode in episodes) else ""
     left = iter(episodes)
-    played = [None if task_id in lost else next(left) for task_id in panel.task_ids]
-    steps = [step for episode in episodes for step in episode.steps]
+    played = [None if task_id in set(failed) else next(left) for task_id in panel.task_ids]
+    turns = [
+        (step.valid, step.action in [other.action for other in one.steps[:turn]])
+        for one in episodes
+        for turn, step in enumerate(one.steps)
+    ]
+    valid, repeated = np.mean(turns, axis=0) if turns else (0.0, 0.0)
     return Evaluation(
         split=panel.split,
         source=panel.source,
@@ -277,15 +260,7 @@ def summarize(
         success=[bool(one and one.success) for one in played],
         returns=[e.outcome + sum(step.reward for step in e.steps) if e else 0.0 for e in played],
         turns=[len(one.steps) if one else 0 for one in played],
-        valid=float(np.mean([step.valid for step in steps])) if steps else 0.0,
-        repeated=float(np.mean([again for one in episodes for again in _find_repeats(one)]))
-        if steps
-        else 0.0,
+        valid=float(valid),
+        repeated=float(repeated),
         failed=list(failed),
     )
-
-
-def _find_repeats(episode: Episode) -> list[bool]:
-    """For each turn, whether its action repeats an earlier one."""
-    actions = [step.action for step in episode.steps]
-    return [action in actions[:turn] for turn, action in enumerate(actions)]

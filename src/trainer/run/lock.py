@@ -8,31 +8,30 @@ file system has none; there the run goes on without.
 from __future__ import annotations
 
 import errno
-import json
+import fcntl
 import os
+import re
 import socket
 import warnings
-from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
+    from typing import Self
 
 FILE = ".lock"
-_HELD = {errno.EACCES, errno.EAGAIN}
 _NONE = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
+_HOLDER = re.compile(r"process \d+ on [\w.-]{1,255}", re.ASCII)
 
 
 class LockedError(BlockingIOError):
     """Another process trains in the folder; the message names it."""
 
-    def __str__(self) -> str:
-        return str(self.args[0])
-
 
 class FolderLock:
-    """The lock of a folder.
+    """The lock of a folder; use as a context manager.
+
+    It is taken at the beginning of the context if the folder had one before, otherwise by `take`.
 
     Args:
         folder: The run folder.
@@ -40,7 +39,16 @@ class FolderLock:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE
-        self._descriptor: int | None = None
+        self._file: IO[str] | None = None
+
+    def __enter__(self) -> Self:
+        if self.path.is_file():
+            self.take()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
 
     def take(self) -> None:
         """Take the lock; taking it twice is allowed.
@@ -49,63 +57,28 @@ class FolderLock:
             LockedError: Another process has it.
             OSError: The file cannot be written.
         """
-        if self._descriptor is not None:
+        if self._file is not None:
             return
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
-        with ExitStack() as failing:
-            failing.callback(os.close, descriptor)
-            self._take(descriptor)
-            failing.pop_all()
-        self._descriptor = descriptor
-
-    def _take(self, descriptor: int) -> None:
+        file = self.path.open("a+", encoding="utf-8", errors="replace")
         try:
-            import fcntl
-        except ImportError:  # Windows
-            return
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno in _NONE:
-                warnings.warn(
-                    f"{self.path.parent} cannot be locked ({error.strerror}); do not train in it "
-                    "twice at the same time",
-                    stacklevel=4,
-                )
-                return
-            if error.errno not in _HELD:
-                raise
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            holder = _HOLDER.fullmatch(file.read(1000))
+            file.close()
             raise LockedError(
-                f"{self.path.parent} is in use: {_owner(descriptor)} trains in it; wait for it or "
-                "stop it, or train into another folder with --out DIR"
+                f"{self.path.parent} is in use: {holder[0] if holder else 'another process'} "
+                "trains in it; wait for it or stop it, or train into another folder with --out DIR"
             ) from None
-        mine = {"process": os.getpid(), "host": socket.gethostname()}
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps(mine).encode(), 0)
-
-    def release(self) -> None:
-        """Release the lock."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
-
-
-@contextmanager
-def lock_folder(folder: Path) -> Iterator[FolderLock]:
-    """Context with the lock of a folder, which is taken at once if the folder had one before."""
-    lock = FolderLock(folder)
-    try:
-        if lock.path.is_file():
-            lock.take()
-        yield lock
-    finally:
-        lock.release()
-
-
-def _owner(descriptor: int) -> str:
-    """The process that has the lock."""
-    try:
-        known = json.loads(os.pread(descriptor, 1000, 0))
-        return f"process {known['process']} on {known['host']}"
-    except (OSError, ValueError, KeyError, TypeError):
-        return "another process"
+        except OSError as error:
+            if error.errno not in _NONE:
+                raise
+            warnings.warn(
+                f"{self.path.parent} cannot be locked ({error.strerror}); do not train in it twice "
+                "at the same time",
+                stacklevel=3,
+            )
+        self._file = file
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}")
+        file.flush()

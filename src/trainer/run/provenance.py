@@ -11,11 +11,11 @@ from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from trainer.options import STRICT, explain_error
-from trainer.run.checkpoint import write_text
+from trainer.options import STRICT
+from trainer.run.checkpoint import read_json, write_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,39 +48,29 @@ class Provenance:
 
 
 def write(folder: Path, training: Panel, evaluation: Panel) -> None:
-    """Write the provenance of a run that this process starts or continues."""
-    before = read_provenance(folder)
+    """Write the provenance of a run that this process starts or continues.
+
+    Raises:
+        ValueError: The file of before is damaged.
+    """
+    path = folder / FILE
+    before = read_json(path, Provenance).versions if path.is_file() else []
     made = Provenance(
-        versions=list(dict.fromkeys([*(before.versions if before else ()), own_version()])),
+        versions=list(dict.fromkeys([*before, own_version()])),
         python=platform.python_version(),
-        packages={name: _version(name) for name in _PACKAGES},
+        packages={name: _find_version(name) for name in _PACKAGES},
         training=_describe_panel(training),
         evaluation=_describe_panel(evaluation),
     )
-    write_text(folder / FILE, json.dumps(asdict(made), indent=1))
-
-
-def read_provenance(folder: Path) -> Provenance | None:
-    """The provenance of a run; None if its version wrote none.
-
-    Raises:
-        ValueError: The file is damaged.
-    """
-    path = folder / FILE
-    if not path.is_file():
-        return None
-    try:
-        return TypeAdapter(Provenance).validate_json(path.read_bytes())
-    except ValidationError as error:
-        raise ValueError(f"{path} is damaged ({explain_error(error)}); delete it") from error
+    write_text(path, json.dumps(asdict(made), indent=1))
 
 
 def own_version() -> str:
     """The version of agent-envs that runs."""
-    return _version("agent-envs")
+    return _find_version("agent-envs")
 
 
-def _version(name: str) -> str:
+def _find_version(name: str) -> str:
     try:
         return version(name)
     except PackageNotFoundError:

@@ -6,25 +6,24 @@ elsewhere, so that the page can be mailed and archived.
 
 from __future__ import annotations
 
+import os
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from agent_envs.cli.console import make_printable
-from trainer.run import curves, evaluate, metrics, provenance
-from trainer.run import rollouts_page as rollouts
+from trainer.run import curves, evaluate, metrics, provenance, rollouts
 from trainer.run import run_folder as records
-from trainer.run.checkpoint import write_text
+from trainer.run.checkpoint import read_json, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-_LONG = 280  # longest observation in characters that is shown unfolded
-_MOST = 2000  # most characters of a text in the table of a group
 _RECENT = 10  # steps whose pace is taken for the rest
 
 
@@ -37,10 +36,8 @@ class Pace:
         total: Steps of the recipe.
         spent: Time of all steps, in words.
         left: Time of the remaining steps at the recent pace, in words; "" if unknown or at the end.
-        tokens: Tokens of all rollouts.
         speed: Tokens a second in recent sampling; None before the first step.
         episodes: All rollouts.
-        failed: Rollouts whose environment failed.
         skipped: Steps without an update.
     """
 
@@ -48,10 +45,8 @@ class Pace:
     total: int
     spent: str
     left: str
-    tokens: int
     speed: float | None
     episodes: int
-    failed: int
     skipped: int
 
 
@@ -62,7 +57,7 @@ def write(folder: Path) -> Path:
         FileNotFoundError: The folder holds no run.
         ValueError: config.toml or metrics.jsonl is damaged; other damaged files are left out.
     """
-    page, damaged = _render_page(folder)
+    page, damaged = render(folder)
     path = folder / "report.html"
     write_text(path, page)
     for one in damaged:
@@ -70,17 +65,12 @@ def write(folder: Path) -> Path:
     return path
 
 
-def render(folder: Path) -> str:
-    """HTML of the report of a run folder.
+def render(folder: Path) -> tuple[str, list[str]]:
+    """HTML of the report of a run folder, and what is wrong with the files that it leaves out.
 
     Raises:
         ValueError: config.toml or metrics.jsonl is damaged; other damaged files are left out.
     """
-    return _render_page(folder)[0]
-
-
-def _render_page(folder: Path) -> tuple[str, list[str]]:
-    """HTML of the report of a run folder, and what is wrong with the files that it leaves out."""
     import matplotlib as mpl
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
@@ -88,49 +78,76 @@ def _render_page(folder: Path) -> tuple[str, list[str]]:
     options, recipe = records.read_config(folder)
     lines = metrics.read_log(folder / "metrics.jsonl")
     evaluations, damaged = records.evaluations_of(folder)
-    truth, wrong = records.read_truth(folder / "truth")
-    damaged += wrong
-    failures, wrong = records.read_failures(folder / "failures")
-    damaged += wrong
-    said, wrong = records.read_warnings(folder / metrics.WARNINGS)
-    damaged += wrong
-    found, wrong = records.readable([folder], provenance.read_provenance)
-    damaged += wrong
-    source = files("trainer.run")
-    style = curves.write_palette(":root") + (source / "page.css").read_text(encoding="utf-8")
-    page = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, finalize=_print_plain
-    ).from_string((source / "page.html.j2").read_text(encoding="utf-8"))
-    with mpl.rc_context(curves.STYLE):
-        shown, wrong = _episodes(folder / "episodes")
-        shown |= {
-            "success": curves.success(lines, evaluations),
-            "parts": curves.parts(lines),
-            "types": curves.types(evaluations),
-        }
+    recorded, wrong = read_records(folder)
     damaged += wrong
     start, end = (evaluations[0], evaluations[-1]) if len(evaluations) > 1 else (None, None)
-    made = page.render(
-        style=Markup(style),  # noqa: S704 - of this package
-        recipe=recipe,
-        options=options,
-        damaged=damaged,
-        warnings=said,
-        failures=failures,
-        provenance=found[0][1] if found else None,
-        evaluations=evaluations,
-        test=evaluate.compare_paired(start[1], end[1]) if start and end else None,
-        pace=pace(lines, records.total_steps(recipe)),
-        truth=truth,
-        **shown,
-        ending=rollouts.ending,
-        long=_LONG,
-        most=_MOST,
+    source = files("trainer.run")
+    page = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, finalize=_print_plain
     )
-    return made, damaged
+    page.filters["embed"] = curves.embed
+    with mpl.rc_context(curves.STYLE):
+        groups, wrong = read_groups(folder / "episodes")
+        damaged += wrong
+        html = page.from_string((source / "page.html.j2").read_text(encoding="utf-8")).render(
+            style=Markup(  # noqa: S704 - of this package
+                curves.write_palette(":root") + (source / "page.css").read_text(encoding="utf-8")
+            ),
+            recipe=recipe,
+            options=options,
+            damaged=damaged,
+            evaluations=evaluations,
+            test=evaluate.compare_paired(start[1], end[1]) if start and end else None,
+            pace=estimate_pace(lines, records.total_steps(recipe)),
+            success=curves.draw_success(lines, evaluations),
+            values=curves.draw_values(lines),
+            groups=groups,
+            most=rollouts.ROWS,
+            **recorded,
+        )
+    return html, damaged
 
 
-def pace(lines: Sequence[dict[str, Any]], total: int) -> Pace | None:
+def read_records(folder: Path) -> tuple[dict[str, Any], list[str]]:
+    """Failures, warnings, provenance and truth of a run by name; what is damaged."""
+    found: dict[str, Any] = {}
+    damaged: list[str] = []
+    for name, pattern, read in (
+        ("failures", "failures/*.json", partial(read_json, kind=records.FailureRecord)),
+        ("warnings", metrics.WARNINGS, records.read_warnings),
+        ("provenance", provenance.FILE, partial(read_json, kind=provenance.Provenance)),
+        ("truth", "truth/ranking.txt", records.read_truth),
+    ):
+        place = folder / pattern
+        paths, hidden = records.list_files(place.parent, place.name)
+        read_files, wrong = records.readable(paths, read)
+        found[name] = [one for _, one in read_files]
+        damaged += hidden + wrong
+    found["failures"].sort(key=lambda one: one.step)
+    return found, damaged
+
+
+def read_groups(folder: Path) -> tuple[list[rollouts.Group], list[str]]:
+    """What the page shows of the last and the first recorded step; what is damaged."""
+    paths, damaged = records.list_steps(folder, ".parquet")
+    groups = []
+    for path in dict.fromkeys((*paths[-1:], *paths[:1])):
+        found, wrong = records.readable([path], records.read_step)
+        damaged += wrong
+        for _, played in found:
+            turns = sum(len(episode.steps) for episode in played)
+            saved = path.with_suffix(".npy")
+            credit, wrong = records.readable(
+                [saved] if os.path.lexists(saved) else [],
+                partial(records.read_credit, turns=turns),
+            )
+            damaged += wrong
+            advantages = credit[0][1] if credit else None
+            groups.append(rollouts.choose_group(int(path.stem[5:]), played, advantages))
+    return groups, damaged
+
+
+def estimate_pace(lines: Sequence[dict[str, Any]], total: int) -> Pace | None:
     """Progress and speed from the lines of a log; None if it has none."""
     if not lines:
         return None
@@ -145,38 +162,10 @@ def pace(lines: Sequence[dict[str, Any]], total: int) -> Pace | None:
         total=total,
         spent=metrics.duration(sum(line.get("seconds") or 0.0 for line in lines)),
         left=left,
-        tokens=int(sum(line.get("tokens") or 0 for line in lines)),
         speed=float(np.mean(speeds[-_RECENT:])) if speeds else None,
         episodes=int(sum(line.get("episodes") or 0 for line in lines)),
-        failed=sum(_count_failed(line) for line in lines),
         skipped=sum(bool(line.get("skipped")) for line in lines),
     )
-
-
-def _count_failed(line: dict[str, Any]) -> int:
-    """Failed rollouts of a step: `failed` is their share of all that were tried."""
-    share, played = line.get("failed") or 0.0, line.get("episodes") or 0
-    return round(played * share / (1 - share)) if share < 1 else 0
-
-
-def _episodes(folder: Path) -> tuple[dict[str, Any], list[str]]:
-    """What the page shows of the last and the first recorded step; what is damaged."""
-    paths, damaged = records.list_steps(folder, ".parquet")
-    shown: dict[str, Any] = {"groups": [], "samples": [], "turns": []}
-    before: set[Path] = set()
-    for order, wanted in ((paths[::-1], (True, False)), (paths, (False,))):
-        path, played, credit, wrong = records.read_episodes(order)
-        damaged += [one for one in wrong if one not in damaged]
-        if path is None or path in before:
-            break
-        before.add(path)
-        step = int(path.stem[5:])
-        group = rollouts.group_view(step, played, credit)
-        shown["groups"] += [group] if group else []
-        shown["samples"] += rollouts.samples(step, played, credit, wanted)
-        if credit is not None:
-            shown["turns"].append((step, curves.credit_by_turn(played, credit)))
-    return shown, damaged
 
 
 def _print_plain(value: Any) -> Any:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import tomllib
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from pydantic import BaseModel
 
 from agent_envs.imports import message_of
-from trainer.play import episode_files as recorded
+from trainer.play import episode_files
 from trainer.run import evaluate, metrics
-from trainer.run.metrics import is_number
+from trainer.run.checkpoint import read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -26,21 +25,39 @@ if TYPE_CHECKING:
     from trainer.run.evaluate import Evaluation
 
 _Read = TypeVar("_Read")
-_STEP = re.compile("[0-9]{1,15}")
-_NEEDED = (
-    *("name", "about", "env.id", "policy.model", "credit.name", "run.seed", "run.steps"),
-    *("sft.steps", "sampling.decode"),
-)
-"""Options that every version's `config.toml` has."""
-_FAILURE = {
-    "step": int, "part": str, "task_id": str, "turn": int, "error": str, "traceback": str,
-}  # fmt: skip
-_ABOUT = {"turns": int, "groups": int, "reliability": float, "policy": str}
-_UNREADABLE = (
-    *(OSError, ValueError, TypeError, LookupError, EOFError, RecursionError, ArithmeticError),
-    MemoryError,
-)
+_NEEDED = dict.fromkeys(
+    ("name", "about", "env.id", "policy.model", "credit.name", "sampling.decode"), str
+) | dict.fromkeys(("run.seed", "run.steps", "sft.steps"), int)
+"""Options that every version's `config.toml` has, and their types."""
+_UNREADABLE = (OSError, ValueError, TypeError, LookupError, EOFError, MemoryError, RecursionError)
 """What reading a damaged file, or one of another program, may raise."""
+
+
+class FailureRecord(BaseModel, strict=True):
+    """A failure of an environment, as `trainer.play.failures.Failure` writes it."""
+
+    step: int
+    part: str
+    task_id: str
+    turn: int
+    error: str
+    traceback: str
+
+
+class WarningRecord(BaseModel, strict=True):
+    """A line of the warnings of a run."""
+
+    step: int
+    text: str
+
+
+class TruthRecord(BaseModel, strict=True, allow_inf_nan=False):
+    """What `agent-envs truth` measured."""
+
+    turns: int
+    groups: int
+    reliability: float
+    policy: str
 
 
 def read_config(folder: Path) -> tuple[str, dict[str, Any]]:
@@ -61,12 +78,10 @@ def read_config(folder: Path) -> tuple[str, dict[str, Any]]:
     except (ValueError, RecursionError) as error:  # not UTF-8, or not TOML
         raise ValueError(f"{config} is damaged: {error}; restore it") from error
     options = flat(tree)
-    if lacks := [key for key in _NEEDED if key not in options]:
-        raise ValueError(f"{config} is incomplete: it lacks {', '.join(lacks[:3])}; restore it")
-    for key in _NEEDED:
-        kind = int if key.endswith(("steps", "seed")) else str
-        if type(options[key]) is not kind:
-            raise ValueError(f"{config} is damaged: {key}={options[key]!r:.60}; restore it")
+    wrong = [key for key, kind in _NEEDED.items() if type(options.get(key)) is not kind]
+    if wrong:
+        given = ", ".join(f"{key}={options.get(key)!r:.60}" for key in wrong[:3])
+        raise ValueError(f"{config} is damaged or incomplete: {given}; restore it")
     return text, tree
 
 
@@ -106,17 +121,15 @@ def list_files(folder: Path, pattern: str) -> tuple[list[Path], list[str]]:
     def names(place: Path) -> list[Path]:
         return sorted(path for path in place.iterdir() if fnmatchcase(path.name, pattern))
 
-    exists = os.path.lexists(folder)
-    found, damaged = readable([folder] if exists else [], names)
+    found, damaged = readable([folder] if os.path.lexists(folder) else [], names)
     return (found[0][1] if found else []), damaged
 
 
 def list_steps(folder: Path, ending: str) -> tuple[list[Path], list[str]]:
     """The files `step_N` of a folder, by increasing step; why it cannot be listed."""
     paths, damaged = list_files(folder, f"step_*{ending}")
-    steps = {path: path.stem[5:] for path in paths}
-    numbers = {path: int(step) for path, step in steps.items() if _STEP.fullmatch(step)}
-    return sorted(numbers, key=numbers.__getitem__), damaged
+    steps = {path: int(path.stem[5:]) for path in paths if path.stem[5:].isdecimal()}
+    return sorted(steps, key=steps.__getitem__), damaged
 
 
 def read_evaluations(folder: Path) -> tuple[list[tuple[int, Evaluation]], list[str]]:
@@ -139,89 +152,47 @@ def evaluations_of(folder: Path) -> tuple[list[tuple[int, Evaluation]], list[str
     return kept, damaged
 
 
-def read_episodes(
-    paths: Sequence[Path],
-) -> tuple[Path | None, list[Episode], NDArray[np.float64] | None, list[str]]:
-    """The first file that can be read, its episodes, the credit of each turn; what is damaged."""
-    damaged: list[str] = []
-    for path in paths:
-        found, wrong = readable([path], recorded.read_episodes)
-        damaged += wrong
-        if found and not found[0][1]:
-            damaged.append(f"{path} has no episodes")
-        if found and (played := found[0][1]):
-            credit, wrong = _credit(path, sum(len(episode.steps) for episode in played))
-            return path, played, credit, damaged + wrong
-    return None, [], None, damaged
-
-
-def _credit(path: Path, turns: int) -> tuple[NDArray[np.float64] | None, list[str]]:
-    """The credit of each turn of a file of episodes, None without; what is wrong with it."""
-    saved = path.with_suffix(".npy")
-
-    def read_credit(file: Path) -> NDArray[np.float64]:
-        credit: NDArray[np.float64] = np.load(file, allow_pickle=False)
-        if credit.shape != (turns,) or credit.dtype.kind != "f" or not np.isfinite(credit).all():
-            raise ValueError(f"it needs {turns} finite numbers, one for each turn of {path.name}")
-        return credit
-
-    found, damaged = readable([saved] if os.path.lexists(saved) else [], read_credit)
-    return (found[0][1] if found else None), damaged
-
-
-def read_truth(folder: Path) -> tuple[dict[str, Any] | None, list[str]]:
-    """What `agent-envs truth` found of the run's policy, None before; what is damaged."""
-    ranking, hidden = list_files(folder, "ranking.txt")
-    found, damaged = readable(ranking, _truth)
-    return (found[0][1] if found else None), hidden + damaged
-
-
-def _truth(ranking: Path) -> dict[str, Any]:
-    from markupsafe import Markup
-
-    drawn = {
-        name: ranking.with_name(f"{name}.svg").read_text(encoding="utf-8")
-        for name in ("ranking", "episode")
-    }
-    about = json.loads(ranking.with_name("truth.json").read_text(encoding="utf-8"))
-    return {
-        "about": _check_types(about, _ABOUT),
-        "table": ranking.read_text(encoding="utf-8"),
-        **{name: Markup(text[text.index("<svg") :]) for name, text in drawn.items()},  # noqa: S704
-    }
-
-
-def read_failures(folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
-    """The failures of environments by increasing step, and which files are damaged."""
-
-    def read_failure(path: Path) -> dict[str, Any]:
-        return _check_types(json.loads(path.read_text(encoding="utf-8")), _FAILURE)
-
-    paths, hidden = list_files(folder, "*.json")
-    found, damaged = readable(paths, read_failure)
-    return sorted((one for _, one in found), key=lambda one: one["step"]), hidden + damaged
-
-
-def _check_types(tree: Any, kinds: dict[str, type]) -> dict[str, Any]:
-    """The values of an object that have these types.
+def read_step(path: Path) -> list[Episode]:
+    """The episodes of a step.
 
     Raises:
-        ValueError: One is missing or has another type, or a number is not finite.
+        ValueError: The file holds none.
     """
-    for name, kind in kinds.items():
-        value = tree.get(name) if isinstance(tree, dict) else None
-        fits = is_number(value) if kind is float else type(value) is kind
-        if not fits:
-            raise ValueError(f"{name} must be {kind.__name__}, got {value!r:.60}")
-    return {name: tree[name] for name in kinds}
+    if played := episode_files.read_episodes(path):
+        return played
+    raise ValueError("it has no episodes")
 
 
-def read_warnings(path: Path) -> tuple[list[tuple[int, str]], list[str]]:
-    """(step, text) of each warning of a run, and what is damaged."""
+def read_credit(path: Path, turns: int) -> NDArray[np.float64]:
+    """The advantage of each of so many turns.
 
-    def check(line: dict[str, Any]) -> None:
-        if type(line.get("step")) is not int or not isinstance(line.get("text"), str):
-            raise ValueError(f"it needs a step and a text, got {line!r:.60}")
+    Raises:
+        ValueError: The file holds something else.
+    """
+    credit: NDArray[np.float64] = np.load(path, allow_pickle=False)
+    if credit.shape != (turns,) or credit.dtype.kind != "f" or not np.isfinite(credit).all():
+        raise ValueError(f"it needs {turns} finite numbers, one for each turn")
+    return credit
 
-    found, damaged = readable([path], lambda file: metrics.read_log(file, check))
-    return [(line["step"], line["text"]) for _, lines in found for line in lines], damaged
+
+def read_warnings(path: Path) -> list[dict[str, Any]]:
+    """Step and text of each warning of a run.
+
+    Raises:
+        MetricsError: A line is damaged.
+    """
+    return metrics.read_log(path, WarningRecord.model_validate)
+
+
+def read_truth(ranking: Path) -> dict[str, Any]:
+    """What `agent-envs truth` found of the run's policy, beside its table.
+
+    Raises:
+        ValueError: A file is damaged.
+    """
+    return {
+        "about": read_json(ranking.with_name("truth.json"), TruthRecord),
+        "table": ranking.read_text(encoding="utf-8"),
+        "ranking": ranking.with_name("ranking.svg").read_text(encoding="utf-8"),
+        "episode": ranking.with_name("episode.svg").read_text(encoding="utf-8"),
+    }

@@ -43,9 +43,12 @@ def read_class(given):
 ATTACKS = {name: read_class(given) for name, given in TABLES["classes"].items()}
 
 
-def start(timeout=20):
-    """An interpreter of its own."""
-    return Interpreter(NOW, "", timeout=timeout)
+def start(timeout=20, code=""):
+    """An interpreter of its own that has run code."""
+    interpreter = Interpreter(NOW, "", timeout=timeout)
+    if code:
+        interpreter.execute(code, reply_none)
+    return interpreter
 
 
 def reply_none(*call):
@@ -141,8 +144,7 @@ def is_believed(code):
 
 def runs_on(code):
     """Whether code still runs when its turn is over."""
-    interpreter = start()
-    interpreter.execute("x = 1", None)
+    interpreter = start(20, "x = 1")
     own = below(start_warden().pid)[-1]
     output = interpreter.execute(harness({"": f"{TALK}put(framed(result))\n{code}"}), None)
     there = own in below(start_warden().pid)

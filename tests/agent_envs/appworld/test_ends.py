@@ -14,7 +14,6 @@ import pytest
 from attacks import ESCAPE, below, start, warden_with
 
 from agent_envs.appworld import sandbox
-from agent_envs.appworld.guest import ends
 from agent_envs.appworld.sandbox import SandboxError, start_warden
 
 pytestmark = pytest.mark.slow
@@ -25,8 +24,6 @@ CODE = {
 }
 LONG = {"value": "x" * 3_900_000}
 FULL = "x = []\ntry:\n  while True: x.append(bytes(480))\nexcept MemoryError: pass\n"
-ROOM = FULL + "for _ in range(4000): x.pop()\n"  # for a call, not for its reply
-LIMIT = "variables and code need more than the limit of 256 MiB"
 ENDED = "Exception: The interpreter ended while the code ran"
 
 
@@ -34,8 +31,7 @@ ENDED = "Exception: The interpreter ended while the code ran"
 def test_the_agents_end(monkeypatch, name):
     code, told, kept = (CODE[name].get(key) for key in ("code", "output", "kept"))
     reply = LONG if "a reply" in name else {"value": 1}
-    interpreter = start(30)
-    interpreter.execute("first = 1", None)
+    interpreter = start(30, "first = 1")
     with monkeypatch.context() as patch:
         patch.setattr(interpreter, "_rebuild", None)  # the code does not run again
         output = interpreter.execute(code, lambda *call: reply)
@@ -47,26 +43,19 @@ def test_the_agents_end(monkeypatch, name):
     assert not interpreter.lost
 
 
-def test_full_memory_can_be_given_back():
-    interpreter = start(30)
-    interpreter.execute(FULL, None)
-    assert interpreter.execute("del x\nprint(len(bytes(10**8)))", None) == "100000000"
-
-
-def test_a_copy_of_an_interpreter_with_full_memory_goes_on():
-    first = start(30)
-    first.execute(f"{FULL}while len(x) > 100_000: x.pop()", None)
+def test_an_interpreter_with_full_memory_goes_on_and_so_does_a_copy():
+    first = start(30, f"{FULL}while len(x) > 100_000: x.pop()")
     second = copy.copy(first)
     assert [one.execute("print(len(x))", None) for one in (first, second)] == ["100000"] * 2
     assert first.key == second.key
+    assert first.execute("del x\nprint(len(bytes(10**8)))", None) == "100000000"
 
 
 def test_cpu_time_is_the_agents_although_its_end_is_a_kill():
     code = "apis.a.b()\nwhile True: pass"
     calls = []
     with warden_with("from agent_envs.appworld.guest import ends\nends.CPU = 1"):
-        interpreter = start(100)
-        interpreter.execute("x = 1", None)
+        interpreter = start(100, "x = 1")
         output = interpreter.execute(code, lambda *call: calls.append(call) or {"value": 1})
         assert f"{ENDED} (it used its 1 seconds of CPU time)." in output
         assert interpreter.execute("print(x)", None) == "1"
@@ -211,27 +200,3 @@ def test_limits_that_are_lower_already_are_kept():
         interpreter = start(30)
         assert "PermissionError" in interpreter.execute(code, None)  # no call reads them
         assert interpreter.execute("print(1)", None) == "1"
-
-
-@pytest.mark.parametrize(
-    ("end", "outside", "told"),
-    [
-        (ends.End(signal.SIGKILL), True, "signal SIGKILL"),
-        (ends.End(signal.SIGTERM), True, "signal SIGTERM"),
-        (ends.End(signal.SIGKILL, peak=250 << 20), True, "signal SIGKILL"),  # by the machine
-        (ends.End(signal.SIGKILL, ran=True), False, "it closed its connection"),
-        (ends.End(signal.SIGKILL, seconds=3600.2), False, "it used its 3600 seconds of CPU time"),
-        (ends.End(signal.SIGXCPU, seconds=3600.0), False, "it used its 3600 seconds of CPU time"),
-        (ends.End(signal.SIGSEGV, peak=150 << 20), False, "signal SIGSEGV"),
-        (
-            ends.End(signal.SIGABRT, peak=230 << 20),
-            False,
-            f"signal SIGABRT, out of memory: {LIMIT}",
-        ),
-        (ends.End(ends.FULL << 8), False, f"out of memory: {LIMIT}"),
-        (ends.End(1 << 8), False, "exit status 1"),
-        (ends.End(0), False, "exit status 0"),
-    ],
-)
-def test_the_reason_of_an_end(end, outside, told):
-    assert (end.outside, str(end)) == (outside, told)

@@ -148,16 +148,14 @@ def test_an_interpreter_that_does_not_read_cannot_hold_the_world_up():
         os.kill(interpreters()[-1], signal.SIGSTOP)
         return {"value": "x" * 3_000_000}
 
-    interpreter = start(1)
-    interpreter.execute("x = 1", echo)
+    interpreter = start(1, "x = 1")
     assert "timed out after 1 seconds" in interpreter.execute("apis.a.b()", answer)
     assert interpreter.execute("print(x)", echo) == "1"
 
 
 @pytest.mark.parametrize("part", [0, 1])
 def test_a_warden_that_is_killed_is_started_again(part):
-    interpreter = start()
-    interpreter.execute("x = 1", echo)
+    interpreter = start(20, "x = 1")
     old = start_warden()
     pid = old._process.pid
     os.kill((pid, *below(pid))[part], signal.SIGKILL)
@@ -198,8 +196,7 @@ def test_no_process_before_the_first_code():
 
 
 def test_one_that_is_forgotten_ends():
-    interpreter = start()
-    interpreter.execute("x = 1", echo)
+    interpreter = start(20, "x = 1")
     mine = interpreters()[-1]
     del interpreter
     until(lambda: mine not in interpreters() or not Path(f"/proc/{mine}/exe").exists())
@@ -240,8 +237,7 @@ def test_killed_twice_by_the_same_code_is_the_codes_fault():
         kill_the_newest()
         return {"value": None}
 
-    interpreter = start()
-    interpreter.execute("x = 1", echo)
+    interpreter = start(20, "x = 1")
     output = interpreter.execute("apis.a.one()\napis.a.two()", answer)
     assert "Exception: The interpreter ended while the code ran (signal SIGKILL)." in output
     assert interpreter.execute("print(x)", echo) == "1"
@@ -251,8 +247,7 @@ def test_an_interrupt_ends_the_process():
     def interrupt(app, api, given):
         raise KeyboardInterrupt
 
-    interpreter = start()
-    interpreter.execute("x = 1", echo)
+    interpreter = start(20, "x = 1")
     mine = interpreters()[-1]
     with pytest.raises(KeyboardInterrupt):
         interpreter.execute("apis.a.b()", interrupt)

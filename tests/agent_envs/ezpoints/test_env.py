@@ -162,23 +162,6 @@ def test_admissible_actions_are_the_valid_ones():
     ]
 
 
-@pytest.mark.parametrize(
-    ("actions", "progress"),
-    [
-        ("+", 0.0),  # a sign: all four are to do
-        ("+ 6 + + 6", 0.75),
-        ("*", 0.0),
-        ("* 6 + 6", 0.0),  # no formula begins like that
-        ("6 6", 0.0),
-        ("6 *", 0.0),  # 36
-        ("6 + 6 +", 0.0),  # no number is left
-    ],
-)
-def test_progress_by_hand(actions, progress):
-    *_, last = play(make(), EVEN, actions.split())
-    assert (last[4]["valid"], last[4]["progress"]) == (True, progress)
-
-
 def test_anchors_are_of_numbers_and_formula_only():
     env = make()
 

@@ -18,6 +18,7 @@ CORRIDOR = ("#######", "#@$. *#", "#######")  # cells 8 to 12: player, box, targ
     [
         (CORRIDOR, [RIGHT] * 3, ["#PXO_√#", "#_P√_√#", "#__SX√#", "#__SX√#"]),  # two boxes in a row
         (("#####", "#@$.#", "#####"), [RIGHT, RIGHT], ["#PXO#", "#_P√#", "#_P√#"]),  # into the wall
+        (CORRIDOR, [UP, DOWN, LEFT], ["#PXO_√#"] * 4),  # walls
         (("######", "# @$.#", "######"), [LEFT, RIGHT], ["#_PXO#", "#P_XO#", "#_PXO#"]),  # no pull
         (("#####", "#@  #", "#$ .#", "#####"), [RIGHT, DOWN, UP, LEFT],
          ["#P__#", "#_P_#", "#___#", "#_P_#", "#P__#"]),  # and back again

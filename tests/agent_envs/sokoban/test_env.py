@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 
 import gymnasium as gym
@@ -193,18 +192,6 @@ def test_images_of_several_levels_have_one_size(tmp_path):
         assert picture in env.observation_space
         assert np.array_equal(picture[:16, :16], picture[64:, 80:])  # wall
         assert np.array_equal(picture[16:32, 16:32], draw_sprites()[5])  # the player
-
-
-def test_copies_branch_from_the_state():
-    env = make(boxes=2)
-    env.reset(seed=4)
-    plan = Explorer(env).plan()
-    env.step(plan[0])
-    other = copy.deepcopy(env)
-    env.step("up")
-    assert other.unwrapped.solver is env.unwrapped.solver
-    *_, last = [other.step(action) for action in plan[1:]]
-    assert last[4]["success"]
 
 
 def test_the_turn_limit_is_15_and_changes_no_room():

@@ -89,13 +89,6 @@ def test_an_open_offer_is_worth_a_quarter_until_someone_leaves():
     assert scores(agreed.after(0, speak("Good.")))["goal"] == 10
 
 
-def test_a_deal_stays_when_someone_leaves_or_talks_on():
-    least = draw_scene("bargain", 0).game.limits[1]
-    talk = agreed("bargain", 0, (least,)).after(0, speak("No, $1!"))
-    assert talk.agreed == (least,)
-    assert scores(talk.after(1, Act("leave")))["goal"] == 10
-
-
 def test_money_and_goods():
     most, least = draw_scene("bargain", 0).game.limits
     assert scores(agreed("bargain", 0, (least,)))["financial_and_material_benefits"] == 5

@@ -11,7 +11,7 @@ import gymnasium as gym
 import lamp
 import numpy as np
 import pytest
-from hallway import Hallway, alter, state
+from hallway import Hallway, state
 
 from agent_envs import AgentEnv, FreeText
 from agent_envs.testing import say_words
@@ -134,34 +134,6 @@ def test_the_turn_limit_is_no_difference():
     closing = state(lambda env, _: {"reward": float(env.turn + 1 >= env.max_turns)})
     closing.max_turns = 5
     assert audit_anchors(closing, tasks=4, episodes=60).passed
-
-
-@pytest.mark.parametrize("split", [False, True])
-def test_anchors_that_nothing_separates_are_found(split):
-    """An anchor with the parity of moves, which changes nothing."""
-
-    def begin(self, task_id):
-        self.moves = 0
-        return Hallway.begin(self, task_id)
-
-    def act(self, action):
-        self.moves += action in ("left", "right")
-        return Hallway.act(self, action)
-
-    def told(self, text, **rest):
-        turn = Hallway.told(self, text, **rest)
-        return turn._replace(anchor=f"{turn.anchor} {self.moves % 2 if split else 0}")
-
-    env = alter(begin=begin, act=act, told=told)
-    env.max_turns = 20
-    found = audit_anchors(env, tasks=3, episodes=60)
-    assert found.passed
-    assert (found.split > 0) == split
-    if split:
-        assert found.split_witness.turns >= 3
-        assert "lead to two anchors" in str(found)
-        alike = f"{found.followed - found.split} are different states, {found.split} still look"
-        assert alike in str(found)
 
 
 def test_an_anchor_of_ones_own_is_judged():

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from trainer.cli import TRACEBACK
-from trainer.cli.extras import INCLUDES, PACKAGES, MissingExtraError, require_extra
+from trainer.cli.extras import PACKAGES, MissingExtraError, require_extra
 
 ROOT = Path(__file__).parents[3]
 OTHERS = ("PIL", "bm25s", "faiss", "flask", "httpx2", "markupsafe", "selenium", "tokenizers")
@@ -55,16 +55,13 @@ def without(absent, *commands):
     return answers, set(loaded)
 
 
-def packages_of(*extras):
-    return [name for extra in extras for name in PACKAGES[extra]]
-
-
-WITH_CLI_ONLY = {*packages_of("report", "train"), *OTHERS} - {"pydantic"}  # typer may need that one
+LEARNING = {*PACKAGES["train"]} - {*PACKAGES["cli"], *PACKAGES["report"]}
+WITH_CLI_ONLY = {*LEARNING, *PACKAGES["report"], *OTHERS} - {"pydantic"}  # typer may need that one
 
 
 def test_the_base_installation_says_what_to_install():
     commands = ("", "--help", "--version", "train alfworld mgr pocket", "play alfworld")
-    answers, loaded = without([*packages_of(*PACKAGES), *OTHERS], *commands)
+    answers, loaded = without([*sum(PACKAGES.values(), ()), *OTHERS], *commands)
     for code, out, said in answers:
         assert (code, out) == (1, "")
         assert said == (
@@ -122,7 +119,7 @@ def test_a_call_names_the_extra_it_needs_in_a_line():
 @pytest.mark.long
 def test_report_and_compare_need_no_torch(trained):
     commands = f"report {trained}", f"compare {trained} {trained}"
-    [(code, out, _), compared], loaded = without(PACKAGES["train"], *commands)
+    [(code, out, _), compared], loaded = without(LEARNING, *commands)
     assert (code, out.strip()) == (0, str(trained / "report.html"))
     assert (compared[0], compared[2]) == (0, "")
     assert "matplotlib" in loaded
@@ -144,7 +141,7 @@ def test_the_packages_are_those_of_the_extras():
         return found
 
     for extra, packages in PACKAGES.items():
-        assert {*packages, *packages_of(*INCLUDES[extra])} == names(extra)
+        assert {*packages} == names(extra)
 
 
 def test_what_is_installed_is_not_missing():

@@ -108,7 +108,7 @@ class Start:
 
     def train(self, recipe, folder, *, resume, console, track=()):
         train.check_folder(recipe, folder, resume=resume)
-        self.asked.append(train._Run(small(recipe, *self.models), folder, Stop()))
+        self.asked.append(train.Loop(small(recipe, *self.models), folder, Stop()))
 
     def study(self, name, methods, seeds, out, options, *, jobs, curve="", track=()):
         loaded = [recipes.load(shipped.study(name)[method], options) for method in methods]

@@ -71,7 +71,7 @@ def test_what_an_evaluation_of_a_model_does_not_read_is_refused(call):
 
 
 def test_out_is_checked_before_anything_is_played(trained, call, tmp_path, monkeypatch):
-    monkeypatch.setattr("trainer.build.play_panel", lambda *_, **__: pytest.fail("played"))
+    monkeypatch.setattr("trainer.build.evaluate_policy", lambda *_, **__: pytest.fail("played"))
     (tmp_path / "file").write_text("")
     for path in (tmp_path, tmp_path / "file" / "a.json"):
         code, _, said = call("eval", trained, "--out", path)

@@ -1,0 +1,122 @@
+"""Importance weights between the engine that sampled and the policy that is trained.
+
+An engine with other kernels, or with earlier weights, gives a sampled token another probability
+than the policy has at the start of the update. The surrogate's ratio starts from the policy's own
+log-probabilities, and each token's gain is multiplied by a truncated importance weight
+
+    w = min(exp(log π_policy - log π_engine), cap)
+
+of the token, or of all reply tokens of its row. It is a constant in the gradient.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from trainer.learn.batch import annotate_rows
+from trainer.learn.update import recompute_logprobs, token_logprobs_and_entropies
+from trainer.options import STRICT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from trainer.learn.batch import Row
+    from trainer.model.policy import Policy
+    from trainer.play.records import Episode
+
+_LARGEST = 60.0  # of an exponent
+
+
+@dataclass(frozen=True, config=STRICT)
+class Correction:
+    """Importance weights between engine and policy.
+
+    Attributes:
+        level: One weight for each "token", one for each "sequence" (row), "none", or "auto": "none"
+            with the own engine, which samples from the policy itself, and "token" with others.
+        above: What becomes of a weight above the cap: "truncate" sets it to the cap, "mask" to 0.
+        cap: Largest weight, at least 1.
+    """
+
+    level: Literal["auto", "none", "token", "sequence"] = "auto"
+    above: Literal["truncate", "mask"] = "truncate"
+    cap: Annotated[float, Field(ge=1)] = 2.0
+
+    def weights(self, gaps: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Weights of the reply tokens of a row, and which were cut: [P] -> [P], [P].
+
+        Args:
+            gaps: log π_policy - log π_engine of each token, nats.
+        """
+        each = np.asarray(gaps, dtype=np.float64)
+        if self.level == "sequence":
+            each = np.full(len(each), each.sum())
+        weight = np.exp(np.minimum(each, _LARGEST))
+        cut = weight > self.cap
+        return np.where(cut, 0.0 if self.above == "mask" else self.cap, weight), cut
+
+
+def correct_rows(
+    policy: Policy,
+    rows: Sequence[Row],
+    correction: Correction,
+    *,
+    tokens: int,
+    temperature: float = 1.0,
+) -> tuple[list[Row], dict[str, float]]:
+    """Rows whose ratio starts from the policy, with weights; and values to log.
+
+    The values are `logprob_gap`, the largest |log π_policy - log π_engine|, and of the weights
+    `correction_mean`, `correction_max` and `correction_cut`, the share above the cap.
+
+    Args:
+        policy: The policy before its update.
+        rows: Rows with the engine's log-probabilities.
+        correction: How weights are made; level "auto" gives those of tokens.
+        tokens: Maximum tokens of one forward pass.
+        temperature: Temperature of sampling.
+    """
+    own = recompute_logprobs(policy, rows, tokens=tokens, temperature=temperature)
+    gaps = [np.subtract(mine, row.logprobs) for row, mine in zip(rows, own, strict=True)]
+    weighed = [correction.weights(gap) for gap in gaps]
+    made = [
+        replace(row, logprobs=mine, weight=weight.tolist())
+        for row, mine, (weight, _) in zip(rows, own, weighed, strict=True)
+    ]
+    none: list[NDArray[Any]] = [np.zeros(0)]
+    weights = np.concatenate([weight for weight, _ in weighed] or none)
+    return made, {
+        "logprob_gap": float(np.abs(np.concatenate(gaps or none)).max(initial=0.0)),
+        "correction_mean": float(weights.mean()) if len(weights) else 1.0,
+        "correction_max": float(weights.max(initial=0.0)),
+        "correction_cut": float(np.mean([c for _, cut in weighed for c in cut] or [0.0])),
+    }
+
+
+def fill_entropies(
+    policy: Policy,
+    episodes: Sequence[Episode],
+    rows: Sequence[Row],
+    *,
+    tokens: int,
+    temperature: float = 1.0,
+) -> None:
+    """Give turns without entropies, in nats, those of the policy; for engines that report none."""
+    steps = [step for episode in episodes for step in episode.steps]
+    missing = [row for row in rows if any(not steps[turn].entropies for turn in row.turn)]
+    found = annotate_rows(
+        missing,
+        lambda batch: token_logprobs_and_entropies(policy, batch, temperature=temperature)[1],
+        tokens=tokens,
+        device=policy.device,
+    )
+    for row, values in zip(missing, found, strict=True):
+        for turn, value in zip(row.turn, values, strict=True):
+            steps[turn].entropies.append(value)

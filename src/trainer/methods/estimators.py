@@ -1,0 +1,54 @@
+"""Estimators of a recipe: those of `credit` by name, and a user's own by import string."""
+
+from __future__ import annotations
+
+from functools import partial, update_wrapper
+from inspect import isclass, signature
+from typing import TYPE_CHECKING, Any, cast
+
+import credit
+from agent_envs.imports import describe_error, load_object
+from credit.validation import check_known
+from trainer.errors import RecipeError
+
+if TYPE_CHECKING:
+    from credit import Estimator
+
+
+def make_estimator(name: str, options: dict[str, Any]) -> Estimator:
+    """An estimator of `credit`, or of a user's own by "package.module:Name".
+
+    A class is called with the options once; a function gets them at each call.
+
+    Raises:
+        RecipeError: It does not exist, or its options do not fit.
+    """
+    try:
+        if ":" not in name:
+            own = "give your own as module:Name"
+            check_known("unknown credit method", [name], credit.names(), own)
+            return credit.make(name, **options)
+        made = _bind_options(load_object(name, option="credit.name"), options)
+    except TypeError as error:
+        raise RecipeError(f"credit.options of {name}: {error}") from error
+    except ValueError as error:
+        raise RecipeError(str(error)) from error
+    except Exception as error:
+        said = describe_error(error)
+        raise RecipeError(f"credit.name={name!r} cannot be made: {said}") from error
+    if not callable(made):
+        raise RecipeError(
+            f"credit.name={name!r} must be, or make, something callable: (turns, rng) -> advantage "
+            "of each turn [N]; see credit.Estimator"
+        )
+    return cast("Estimator", made)
+
+
+def _bind_options(found: Any, options: dict[str, Any]) -> Any:
+    """A user's own estimator with its options."""
+    if isclass(found):
+        return found(**options)
+    if not callable(found) or not options:
+        return found
+    signature(found).bind_partial(**options)
+    return update_wrapper(partial(found, **options), found)  # with its attributes, e.g. `needs`

@@ -1,0 +1,238 @@
+"""What a run has beside its loop: its parts, checkpoints, evaluations, and notes of failures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from agent_envs import endpoint
+from trainer.build import evaluate_policy, load_policy, make_rollouts, make_sampler
+from trainer.learn import sft
+from trainer.learn.learner import Learner
+from trainer.methods import make_method
+from trainer.play import failures
+from trainer.play.episode_files import write_episodes
+from trainer.play.source import Source
+from trainer.run import evaluate, run_folder
+from trainer.run.checkpoint import Checkpoints
+from trainer.run.checks import check_columns, check_source
+from trainer.run.metrics import StallWatch
+from trainer.run.stopping import Stopped
+from trainer.scale import parallel, sharding
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from trainer.engine import Engine, Sampler
+    from trainer.model.policy import Policy
+    from trainer.play.failures import Failure
+    from trainer.play.records import Episode
+    from trainer.recipe import Recipe
+    from trainer.run.metrics import Metrics, Silent
+    from trainer.run.stopping import Stop
+
+STATE = "training.pt"
+"""File of a checkpoint with the step and the optimiser."""
+
+
+class Session:
+    """The parts and the state of a run.
+
+    Attributes:
+        warm: Number of the last step of imitation.
+        last: Number of the last step.
+        step: Number of the current step.
+    """
+
+    log: Metrics | Silent
+    engine: Engine
+    learner: Learner[Policy]
+
+    def __init__(self, recipe: Recipe, folder: Path, stop: Stop) -> None:
+        self.recipe, self.folder, self.stop = recipe, folder, stop
+        self.method = make_method(recipe)
+        check_source(recipe)
+        self.training = make_rollouts(recipe, recipe.env.split, blind=self.method.blind)
+        check_columns(recipe.credit.name, self.method, self.training)
+        if recipe.sft.steps:
+            sft.require_expert(self.training, recipe.sft.expert)
+        self.held_out = make_rollouts(recipe, recipe.eval.split)
+        self.tasks = evaluate.draw_panel(self.training.panel, recipe.env.games, "env.games")
+        self.panel = evaluate.draw_panel(self.held_out.panel, recipe.eval.tasks)
+        self.source = Source(recipe, self.training, self.tasks)
+        self.policy = load_policy(recipe.policy)
+        self.kl_coefficient = recipe.update.kl_coefficient
+        self.warm, self.last = recipe.sft.steps, recipe.sft.steps + recipe.run.steps
+        self.step = 0
+        self.used = endpoint.read_usage()
+        self.checkpoints = Checkpoints(
+            folder / "checkpoints", recipe.run.keep, frozenset({self.warm})
+        )
+        self.stalled = StallWatch()
+        self.failed, self.measured = 0.0, ""
+
+    def restore_policy(self) -> tuple[Path, dict[str, Any]] | None:
+        """Restore the policy of the newest valid checkpoint; its path and state if there is one."""
+        path = parallel.run_on_first(self.checkpoints.latest)
+        if path is None:
+            return None
+        self.policy.restore(path)
+        state = sharding.load(path / STATE)
+        self.step, self.kl_coefficient = state["step"], state["kl_coefficient"]
+        self.log.say(f"continuing after step {self.step} from {path}")
+        return path, state
+
+    def restore_learners(self, found: tuple[Path, dict[str, Any]] | None) -> None:
+        """Shard the policy in several processes; then optimiser and method, as in a checkpoint."""
+        if parallel.size() > 1:
+            self.policy.shard()
+        self.learner = self._make_learner()
+        if found is None:
+            return
+        path, state = found
+        self.learner.load_state_dict(state["learner"])
+        if self.step >= self.warm:
+            self.method.begin(self.policy, self.folder)
+            self.method.restore(path)
+
+    def start(self) -> None:
+        """Start reinforcement learning: reference, new optimiser, checkpoint."""
+        if self.step == 0:
+            self.log_step("start", 1, self.evaluate())
+        if self.recipe.update.kl != "none" or self.method.needs_reference:
+            self.policy.keep_reference()
+        self.learner = self._make_learner()
+        self.method.begin(self.policy, self.folder)
+        self.save()
+
+    def _make_learner(self) -> Learner[Policy]:
+        stage = self.recipe.sft if self.step < self.warm else self.recipe.update
+        options = replace(
+            self.recipe.update, learning_rate=stage.learning_rate, warmup=stage.warmup
+        )
+        return Learner(self.policy, options, folder=self.folder)
+
+    def save(self) -> None:
+        """Write the checkpoint of the step."""
+        self.checkpoints.save(self.step, self._write)
+
+    def _write(self, folder: Path) -> None:
+        self.policy.save(folder)
+        if self.step >= self.warm:
+            self.method.save(folder)
+        state = {"step": self.step, "kl_coefficient": self.kl_coefficient}
+        sharding.save(state | {"learner": self.learner.state_dict()}, folder / STATE)
+
+    def stop_if_asked(self) -> None:
+        """Write a checkpoint and end the run if a signal was received.
+
+        Raises:
+            Stopped: It was.
+        """
+        number = self.stop.agree()
+        if not number:
+            return
+        if self.step and self.step not in parallel.run_on_first(self.checkpoints.steps):
+            self.save()
+        raise Stopped(f"stopped after step {self.step}" if self.step else "stopped", number)
+
+    def is_due(self, every: int) -> bool:
+        """Whether something is due that is done `every` so many steps and after each stage."""
+        return self.step in {self.warm, self.last} or (every > 0 and self.step % every == 0)
+
+    def make_sampler(self, temperature: float) -> Sampler:
+        """The policy at this temperature."""
+        return make_sampler(self.recipe, self.engine, self.policy, temperature)
+
+    def evaluate(self) -> dict[str, float]:
+        """Evaluate on the panel of the evaluation and write `eval/step_N.json`."""
+        sampler = self.make_sampler(self.recipe.eval.temperature)
+        result, failed = evaluate_policy(self.recipe, sampler, self.held_out, self.panel)
+        self.note_failures(failed, "evaluation", len(self.panel.task_ids))
+        parallel.run_on_first(lambda: result.save(self._evaluation))
+        seen = set(self.tasks.task_ids) & set(self.panel.task_ids)
+        panel = "training tasks" if seen else "held out"
+        self.measured = f"step {self.step}  {panel}: {result.overall}  valid {result.valid:.1%}"
+        return {
+            "eval_success": result.overall.rate,
+            "eval_valid": result.valid,
+            "eval_return": float(np.mean(result.returns)),
+        }
+
+    @property
+    def _evaluation(self) -> Path:
+        return self.folder / "eval" / f"step_{self.step}.json"
+
+    def evaluate_again(self) -> None:
+        """Evaluate the restored policy if the evaluation of its step was lost or damaged."""
+        due = self.step >= self.warm and self.is_due(self.recipe.eval.every)
+        if due and not parallel.run_on_first(
+            lambda: bool(run_folder.readable([self._evaluation], evaluate.load)[0])
+        ):
+            self.log.say(f"{self._evaluation} is missing or damaged, so it is made again")
+            self.evaluate()
+
+    def drop_failed(self, played: Sequence[Episode | Failure], tried: int) -> list[Episode]:
+        """The episodes of a step without those that failed, which are noted.
+
+        Raises:
+            LimitError: More failed than `sampling.failures` allows.
+        """
+        episodes, failed = failures.split_attempts(played)
+        self.failed = len(failed) / max(tried, 1)
+        self.note_failures(failed, "episode", tried)
+        return episodes
+
+    def note_failures(self, failed: Sequence[Failure], part: str, tried: int = 0) -> None:
+        """Write a file for each failure, and say the first; refuse too many of those `tried`.
+
+        Raises:
+            LimitError: More failed than `sampling.failures` allows.
+        """
+        folder = self.folder / failures.FOLDER
+
+        def write() -> None:
+            for number, failure in enumerate(failed):
+                path = folder / f"step_{self.step}_{part}_{number}.json"
+                failure.save(path, step=self.step, part=part, env=self.recipe.env.id)
+
+        if failed:
+            parallel.run_on_first(write)
+            self.log.warning(
+                self.step,
+                f"the environment failed in {len(failed)} of the {part}s, see {folder}; the first, "
+                f"{failed[0]}",
+            )
+        if tried:
+            limit, what = self.recipe.sampling.failures, f"step {self.step}, {part}s"
+            failures.check_limit(failed, tried, limit, what)
+
+    def log_step(self, stage: str, done: int, values: dict[str, float]) -> None:
+        """Log a step, with its use of endpoints if there was any."""
+        before, self.used = self.used, endpoint.read_usage()
+        spent = zip(self.used._fields, before, self.used, strict=True)
+        used = parallel.sum_totals({f"endpoint_{name}": now - then for name, then, now in spent})
+        if any(used.values()):
+            values |= used
+        self.log.log(self.step, stage, done, values)
+        if self.measured:  # the evaluation of a step is printed after its own line
+            self.log.say(self.measured)
+            self.measured = ""
+
+    def record(self, played: Sequence[Episode], advantage: NDArray[np.float64]) -> None:
+        """Write the episodes of a step and their credit, if it is their turn."""
+        every, done = self.recipe.run.episodes_every, self.step - self.warm
+        path = self.folder / "episodes" / f"step_{self.step}.parquet"
+
+        def write() -> None:
+            path.parent.mkdir(exist_ok=True)
+            np.save(path.with_suffix(".npy"), advantage)
+            write_episodes(path, played)  # last: if this file exists, its credit does, too
+
+        if every and ((done - 1) % every == 0 or self.step == self.last):
+            parallel.run_on_first(write)
