@@ -115,6 +115,21 @@ class Question(NamedTuple, Generic[Answer]):
         return {"response_format": {"type": FORMS[form], "json_schema": named}}
 
 
+def _check_address(url: str, key: str) -> None:
+    """Raise ValueError if the address is none, or has a part that would appear in logs."""
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0:
+        raise ValueError(
+            "an endpoint needs a model and an address like 'http://127.0.0.1:8000/v1', "
+            f"got an address of scheme {parts.scheme!r} at {parts.netloc.rpartition('@')[2]!r}"
+        )
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise ValueError(
+            f"the address at {parts.hostname} contains a user name, password or query, which "
+            f"would appear in logs; put the key into ${key}"
+        )
+
+
 @dataclass(frozen=True)
 class Endpoint:
     """A model at an address, with the options of its requests.
@@ -179,17 +194,7 @@ class Endpoint:
                 "key must be the name of an environment variable, such as OPENAI_API_KEY, not the "
                 "key itself; the value given is not such a name"
             )
-        parts = urlsplit(self.url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0:
-            raise ValueError(
-                "an endpoint needs a model and an address like 'http://127.0.0.1:8000/v1', "
-                f"got an address of scheme {parts.scheme!r} at {parts.netloc.rpartition('@')[2]!r}"
-            )
-        if parts.username or parts.password or parts.query or parts.fragment:
-            raise ValueError(
-                f"the address at {parts.hostname} contains a user name, password or query, which "
-                f"would appear in logs; put the key into ${self.key}"
-            )
+        _check_address(self.url, self.key)
         if self.budget_cost and not (self.prompt_price or self.completion_price):
             raise ValueError(
                 f"budget_cost={self.budget_cost:g} needs prompt_price and completion_price, the "

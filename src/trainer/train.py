@@ -147,7 +147,7 @@ class Loop(Session):
             "failed": self.failed,
             "skipped": float(not rows),
         }
-        if said := self.stalled.check_after(values):
+        if said := self.stalled.note_step(values):
             self.log.warning(self.step, said)
         return values
 

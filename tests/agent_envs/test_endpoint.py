@@ -213,7 +213,9 @@ WRONG = {
 REFUSED = (204, 307, 400, 401, 403, 404)
 
 
-@pytest.mark.parametrize("fault", [*DOWN, *SLOW, *WRONG])
+@pytest.mark.parametrize(
+    "fault", [*DOWN, *(pytest.param(one, marks=pytest.mark.slow) for one in SLOW), *WRONG]
+)
 def test_a_passing_fault_is_tried_again_and_a_lasting_one_says_what_to_do(server, endpoint, fault):
     endpoint = replace(endpoint, timeout=SHORT) if fault in SLOW else endpoint
     server.script = [(DOWN | SLOW | WRONG)[fault]]

@@ -7,10 +7,7 @@ import io
 import json
 import multiprocessing
 import sys
-import threading
-import time
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -32,6 +29,7 @@ from transformers import (
     Qwen2VLImageProcessorPil,
 )
 
+from tests.agent_envs.chat_server import ChatServer, completion
 from trainer import recipe
 from trainer.build import make_sampler
 from trainer.engine import UNBEGUN, Decoding, Prompt, Reply
@@ -40,6 +38,7 @@ from trainer.learn.learner import Learner, Optimizer
 from trainer.model.policy import Policy
 from trainer.play.records import Episode, Step
 from trainer.run import metrics
+from trainer.train import train
 
 TEXT = (
     "You are in the middle of a room. Looking quickly around you, you see a desk 1, a bed 1.\n"
@@ -68,65 +67,37 @@ ENDS = {"chatml": "<|im_end|>", "llama3": "<|eot|>", "stripping": "<|im_end|>"}
 
 ACTIONS = ["look", "go to desk 1", "go to bed 1"]
 SHORT = [
-    "env.id=Corridor-v0",
-    "env.max_turns=4",
-    "env.data=auto",
-    "sft.steps=6",
-    "sft.episodes=3",
-    "sft.learning_rate=3e-4",
-    "run.steps=6",
-    "run.save_every=2",
-    "run.threads=1",
-    "run.episodes_every=2",
-    "sampling.tasks=4",
-    "sampling.rollouts=4",
-    "sampling.max_reply_tokens=40",
-    "sampling.max_tokens=2000",
-    "sampling.decode=admissible",  # so that a random policy succeeds now and then
-    "update.learning_rate=3e-4",
-    "update.kl=k3",
-    "update.kl_coefficient=0.02",
-    "update.kl_target=0.01",
-    "eval.tasks=3",
-    "eval.every=3",
-]
-METHODS = {
-    "critic": ["credit.model=critic", "credit.models.critic.learning_rate=1e-3"],
-    "critic of its own": [
-        "credit.model=critic",
-        "credit.models.critic.learning_rate=1e-3",
-        "credit.models.critic.trunk=own",
-        "update.minibatch=4",
-    ],
-    "ppo": [
-        "credit.name=reinforce",
-        "credit.model=critic",
-        "credit.models.critic.learning_rate=1e-3",
-        "credit.models.critic.epochs=2",
-    ],
-    "istar": ["credit.name=istar", "credit.models.prm.learning_rate=1e-3", "update.ratio=turn"],
-    "istar of tokens": [
-        "credit.name=istar",
-        "credit.models.prm.learning_rate=1e-3",
-        "credit.models.prm.level=token",
-    ],
-    "stapo": ["credit.name=stapo", "credit.options={lam=0.5}", "update.minibatch=8"],
-    "has": [
-        "credit.name=has",
-        "credit.model=turnrd",
-        "credit.models.turnrd.round=1",
-        "credit.models.turnrd.epochs=2",
-        "credit.models.turnrd.hidden=8",
-    ],
-    "dpo": ["credit.name=dpo"],
-    "dapo": ["credit.name=stapo_dynamic", "sampling.redraws=2", "update.clip_high=0.28"],
-    "prime": [
-        "credit.name=prime",
-        "credit.models.prm.learning_rate=1e-3",
-        "credit.models.prm.level=token",
-    ],
+    "env.id=Corridor-v0", "env.max_turns=4", "env.data=auto", "sft.steps=6", "sft.episodes=3",
+    "sft.learning_rate=3e-4", "run.steps=6", "run.save_every=2", "run.threads=1",
+    "run.episodes_every=2", "sampling.tasks=4", "sampling.rollouts=4",
+    "sampling.max_reply_tokens=40", "sampling.max_tokens=2000", "sampling.decode=admissible",
+    "update.learning_rate=3e-4", "update.kl=k3", "update.kl_coefficient=0.02",
+    "update.kl_target=0.01", "eval.tasks=3", "eval.every=3",
+]  # fmt: skip
+"""A short run; with `decode=admissible` a random policy succeeds now and then."""
+CRITIC = "credit.model=critic credit.models.critic.learning_rate=1e-3"
+PRM = "credit.models.prm.learning_rate=1e-3"
+_METHODS = {
+    "critic": CRITIC,
+    "critic of its own": f"{CRITIC} credit.models.critic.trunk=own update.minibatch=4",
+    "ppo": f"credit.name=reinforce {CRITIC} credit.models.critic.epochs=2",
+    "istar": f"credit.name=istar {PRM} update.ratio=turn",
+    "istar of tokens": f"credit.name=istar {PRM} credit.models.prm.level=token",
+    "stapo": "credit.name=stapo credit.options={lam=0.5} update.minibatch=8",
+    "has": "credit.name=has credit.model=turnrd credit.models.turnrd.round=1 "
+    "credit.models.turnrd.epochs=2 credit.models.turnrd.hidden=8",
+    "dpo": "credit.name=dpo",
+    "dapo": "credit.name=stapo_dynamic sampling.redraws=2 update.clip_high=0.28",
+    "prime": f"credit.name=prime {PRM} credit.models.prm.level=token",
 }
+METHODS = {name: options.split() for name, options in _METHODS.items()}
 """Options of a short run, by method."""
+TINY = {
+    "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "max_position_embeddings": 2048, "initializer_range": 0.3,
+    "tie_word_embeddings": True, "bos_token_id": None, "eos_token_id": 2,
+}  # fmt: skip
+"""A model of two layers with grouped heads, and weights large enough that logits differ."""
 
 
 def tiny_tokenizer(shape: str = "chatml") -> PreTrainedTokenizerFast:
@@ -151,61 +122,26 @@ def tiny_tokenizer(shape: str = "chatml") -> PreTrainedTokenizerFast:
 
 
 def tiny_model(vocabulary: int, seed: int = 0, **changed: Any) -> Qwen2ForCausalLM:
-    """Two layers with grouped heads and weights large enough that logits differ."""
+    """Qwen2.5 made tiny."""
     torch.manual_seed(seed)
-    sizes = {
-        "hidden_size": 32,
-        "intermediate_size": 48,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "max_position_embeddings": 2048,
-        "initializer_range": 0.3,
-        "eos_token_id": 2,
-    }
-    config = Qwen2Config(
-        vocab_size=vocabulary, tie_word_embeddings=True, bos_token_id=None, **(sizes | changed)
-    )
-    return Qwen2ForCausalLM(config).eval()
+    return Qwen2ForCausalLM(Qwen2Config(vocab_size=vocabulary, **(TINY | changed))).eval()
 
 
 def tiny_qwen(vocabulary: int, **changed: Any) -> Qwen2ForCausalLM:
     """Qwen2.5 with few layers; its heads are as wide as vLLM's kernels need them."""
-    sizes = {
-        "hidden_size": 128,
-        "intermediate_size": 96,
-        "num_attention_heads": 2,
-        "num_key_value_heads": 1,
-        "initializer_range": 0.2,
-    }
+    sizes = {"hidden_size": 128, "intermediate_size": 96, "num_attention_heads": 2}
+    sizes |= {"num_key_value_heads": 1, "initializer_range": 0.2}
     return tiny_model(vocabulary, **(sizes | changed))
 
 
 def tiny_llama(vocabulary: int) -> LlamaForCausalLM:
     """Llama-3.1 made tiny: grouped heads, scaled rotary positions, untied embeddings."""
     torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=vocabulary,
-        hidden_size=32,
-        intermediate_size=56,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=1,
-        max_position_embeddings=2048,
-        rope_parameters={
-            "rope_type": "llama3",
-            "rope_theta": 500000.0,
-            "factor": 8.0,
-            "low_freq_factor": 1.0,
-            "high_freq_factor": 4.0,
-            "original_max_position_embeddings": 512,
-        },
-        tie_word_embeddings=False,
-        initializer_range=0.3,
-        bos_token_id=None,
-        eos_token_id=6,
-    )
-    return LlamaForCausalLM(config).eval()
+    rope = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0}
+    rope |= {"high_freq_factor": 4.0, "original_max_position_embeddings": 512}
+    changed = {"intermediate_size": 56, "num_key_value_heads": 1, "eos_token_id": 6}
+    changed |= {"rope_parameters": rope, "tie_word_embeddings": False}
+    return LlamaForCausalLM(LlamaConfig(vocab_size=vocabulary, **(TINY | changed))).eval()
 
 
 def tiny_eyes(tokenizer: PreTrainedTokenizerFast) -> Qwen2_5_VLForConditionalGeneration:
@@ -214,30 +150,12 @@ def tiny_eyes(tokenizer: PreTrainedTokenizerFast) -> Qwen2_5_VLForConditionalGen
     tokenizer.add_special_tokens({"additional_special_tokens": marks})
     start, end, image, video = tokenizer.convert_tokens_to_ids(marks)
     torch.manual_seed(0)
-    text = {
-        "vocab_size": len(tokenizer),
-        "hidden_size": 32,
-        "intermediate_size": 48,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "max_position_embeddings": 2048,
-        "rope_parameters": {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [1, 1, 2]},
-        "tie_word_embeddings": True,
-        "initializer_range": 0.3,
-        "bos_token_id": None,
-        "eos_token_id": 2,
-        "pad_token_id": 0,
-    }
+    rope = {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [1, 1, 2]}
+    text = TINY | {"vocab_size": len(tokenizer), "rope_parameters": rope, "pad_token_id": 0}
     eyes = {
-        "depth": 2,
-        "hidden_size": 32,
-        "intermediate_size": 48,
-        "num_heads": 2,
-        "out_hidden_size": 32,
-        "window_size": 56,
-        "fullatt_block_indexes": [1],
-    }
+        "depth": 2, "hidden_size": 32, "intermediate_size": 48, "num_heads": 2,
+        "out_hidden_size": 32, "window_size": 56, "fullatt_block_indexes": [1],
+    }  # fmt: skip
     config = Qwen2_5_VLConfig(
         text_config=text,
         vision_config=eyes,
@@ -485,6 +403,14 @@ def corridor():
     return module
 
 
+@pytest.fixture(scope="session")
+def whole(corridor, tiny_folder, tmp_path_factory):
+    """A run that nothing interrupted, with its report."""
+    folder = tmp_path_factory.mktemp("whole")
+    train(short(tiny_folder), folder, console=quiet())
+    return folder
+
+
 @pytest.fixture
 def reported():
     """Runs leave a report."""
@@ -531,45 +457,13 @@ os.environ["TQDM_DISABLE"] = "1"
 
 @pytest.fixture
 def endpoint(monkeypatch):
-    """A rule-based stub of an OpenAI-compatible server; `server.script` says how it misbehaves."""
+    """A server of chat completions that labels the turns of a trajectory as a judge does."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            server = self.server
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            server.asked.append(body)
-            status = server.script.pop(0) if server.script else 200
-            if status == "slow":
-                time.sleep(1.0)
-                status = 200
-            if status == "dead":
-                self.connection.close()
-                return
-            prompt = body["messages"][0]["content"]
-            labels = [0.0 if "(refused)" in turn else 1.0 for turn in prompt.split("Turn ")[1:]]
-            text = "I think it went well." if status == "garbage" else json.dumps(labels)
-            answer = {
-                "id": "1", "object": "chat.completion", "created": 0, "model": body["model"],
-                "choices": [{"index": 0, "finish_reason": "stop",
-                             "message": {"role": "assistant", "content": text}}],
-            }  # fmt: skip
-            refusal = {"error": {"message": f"wrong key {self.headers['Authorization']}"}}
-            reply = json.dumps(answer if status in {200, "garbage"} else refusal).encode()
-            self.send_response(status if isinstance(status, int) else 200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(reply)))
-            self.end_headers()
-            self.wfile.write(reply)
-
-        def log_message(self, *_):
-            pass
+    def label(handler):
+        turns = handler.body["messages"][0]["content"].split("Turn ")[1:]
+        labels = [0.0 if "(refused)" in turn else 1.0 for turn in turns]
+        handler.say(completion(json.dumps(labels)))
 
     monkeypatch.setattr("agent_envs.web.BACKOFF", 0.01)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.script, server.asked = [], []
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with ChatServer(label) as server:
+        yield server

@@ -94,11 +94,11 @@ def test_nothing_valid_is_an_error_that_names_the_files(two):
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (OSError(errno.ENOSPC, "No space left on device"), r"No space left.*\. Make room"),
-        (RuntimeError("PytorchStreamWriter failed writing file data/0"), "failed writing.*Make ro"),
-        (MemoryError(), r"intact\. Memory ran out"),
-        (torch.OutOfMemoryError("CUDA out of memory"), r"intact\. Memory ran out"),
-        (OSError(errno.EMFILE, "files"), r"intact\. Too many files are open"),
+        (OSError(errno.ENOSPC, "No space left on device"), r"No space left.*intact; make room"),
+        (RuntimeError("PytorchStreamWriter failed writing file data/0"), "failed writing.*make ro"),
+        (MemoryError(), r"intact; memory ran out"),
+        (torch.OutOfMemoryError("CUDA out of memory"), r"intact; memory ran out"),
+        (OSError(errno.EMFILE, "files"), r"intact; too many files are open"),
     ],
     ids=repr,
 )

@@ -29,11 +29,6 @@ from trainer.play.rollout import Rollouts, Task
 
 from .conftest import CHATML, TEXT, tiny_model, tiny_tokenizer
 
-LLAMA3 = (
-    "{{ bos_token }}{% for m in messages %}<|start_header_id|>{{ m['role'] }}<|end_header_id|>\n\n"
-    "{{ m['content'] | trim }}<|eot_id|>{% endfor %}"
-    "{% if add_generation_prompt %}<|start_header_id|>assistant<|end_header_id|>\n\n{% endif %}"
-)
 MISTRAL = (
     "{{ bos_token }}{% for m in messages %}{% if m['role'] == 'user' %}"
     "[INST] {{ m['content'] }}[/INST]{% else %} {{ m['content'] }}{{ eos_token }}{% endif %}"
@@ -55,10 +50,6 @@ FAMILIES = {
         ["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
         ["<tool_call>", "</tool_call>", "<think>", "</think>", "<|fim_prefix|>"],
         "<|im_end|>", CHATML, True,
-    ),
-    "llama3": (
-        ["<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"],
-        [], "<|eot_id|>", LLAMA3, True,
     ),
     "mistral": (["<unk>", "<s>", "</s>", "[INST]", "[/INST]"], [], "</s>", MISTRAL, False),
     "gemma": (
@@ -104,7 +95,7 @@ def family(name):
     return PreTrainedTokenizerFast(
         tokenizer_object=made,
         eos_token=end,
-        bos_token=FAMILIES[name][0][0 if name in {"llama3", "deepseek"} else 1 + (name == "gemma")],
+        bos_token=FAMILIES[name][0][0 if name == "deepseek" else 1 + (name == "gemma")],
         unk_token=None if by_bytes else "<unk>",
         chat_template=template,
     )
@@ -116,9 +107,11 @@ def _without_added(made, texts):
     return Tokenizer.from_str(json.dumps(state))
 
 
-TOKENIZERS = {name: family(name) for name in FAMILIES} | {
-    name: AutoTokenizer.from_pretrained(resolve(name)) for name in POCKETS
-}
+TOKENIZERS = (
+    {"llama3": tiny_tokenizer("llama3")}
+    | {name: family(name) for name in FAMILIES}
+    | {name: AutoTokenizer.from_pretrained(resolve(name)) for name in POCKETS}
+)
 CHATS = {name: Chat(tokenizer) for name, tokenizer in TOKENIZERS.items()}
 
 

@@ -18,10 +18,6 @@ from trainer.learn.prompts import prompts
 from trainer.methods import Experience, make_method
 from trainer.methods.gold import score_answers
 from trainer.play.records import Task
-from trainer.run.checks import RunError
-from trainer.train import train
-
-from .conftest import quiet
 
 
 @pytest.fixture
@@ -77,9 +73,3 @@ def test_igpo_asks_the_policy_and_trace_the_reference(tiny_policy, experience):
         assert done.advantage == pytest.approx(expected, abs=1e-3)
         assert done.figures["gold_probability"] == pytest.approx(np.exp(known).mean(), rel=1e-3)
         assert method.needs_reference is (name == "trace")
-
-
-def test_an_environment_without_answers_is_refused(tiny_folder, tmp_path):
-    chosen = recipe.load("alfworld igpo pocket", [f"policy.model={tiny_folder}"])
-    with pytest.raises(RunError, match=r"'igpo' reads the probability .*AlfWorld-v0 reports no"):
-        train(chosen, tmp_path / "run", console=quiet())

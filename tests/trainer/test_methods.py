@@ -14,6 +14,7 @@ import credit
 from agent_envs.endpoint import EndpointError
 from credit.methods import istar
 from credit.methods.has import JudgeError
+from tests.agent_envs.chat_server import fails, says
 from trainer import recipe
 from trainer.engine import Sampler
 from trainer.engine.own import OwnEngine
@@ -82,22 +83,20 @@ LONG = {"istar of tokens", "dapo", "critic of its own", "has"}
 def test_a_run_goes_on_bit_for_bit(name, lora, corridor, tiny_folder, tmp_path):
     options = [*METHODS[name], f"policy.lora.rank={lora}", "update.kl=none", "update.kl_target=0.0"]
     options += ["sft.steps=1", "run.steps=2", "run.save_every=1", "run.keep=9", "eval.every=0"]
-    options += ["eval.tasks=1"]
+    options += ["eval.tasks=1", f"prompt.context={'turn' if lora else 'history'}"]
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     train(short(tiny_folder, *options), whole, console=quiet())
     shutil.copytree(whole, cut)
     shutil.rmtree(cut / "checkpoints" / "step_3")
     train(short(tiny_folder, *options), cut, resume=True, console=quiet())
     assert figures(whole) == figures(cut)
-    for file in (whole / "checkpoints" / "step_3").glob("*.pt"):
-        one, other = (
-            torch.load(run / "checkpoints" / "step_3" / file.name, weights_only=True)
-            for run in (whole, cut)
-        )
-        assert same(one, other)
-    if not lora:
-        ours, theirs = weights(whole, 3), weights(cut, 3)
-        assert all(np.array_equal(ours[key], theirs[key]) for key in ours)
+    one, other = (run / "checkpoints" / "step_3" for run in (whole, cut))
+    for file in one.glob("*.pt"):
+        states = [torch.load(folder / file.name, weights_only=True) for folder in (one, other)]
+        assert same(*states)
+    files = sorted(path.name for path in one.glob("*.safetensors"))
+    assert files
+    assert all((one / file).read_bytes() == (other / file).read_bytes() for file in files)
 
 
 CRITIC = "credit.model=critic"
@@ -478,8 +477,7 @@ def test_groups_that_ended_alike_give_way(corridor, tiny_folder, tmp_path):
 
 
 def judged(endpoint, folder, *options):
-    url = f"http://127.0.0.1:{endpoint.server_address[1]}/v1"
-    given = {"url": url, "model": "stub", "parallel": 1, "retries": 1, "outage": 0.0}
+    given = {"url": endpoint.url, "model": "stub", "parallel": 1, "retries": 1, "outage": 0.0}
     models = [f"credit.models.judge.{name}={value}" for name, value in given.items()]
     options = ["credit.name=has", "credit.model=judge", "credit.options={alpha=0.0}", *models]
     method = make_method(chosen(*options))
@@ -493,7 +491,10 @@ def refusing(policy):
     return replace(rollout, turns=replace(rollout.turns, valid=valid, goal=list("abcd")))
 
 
-@pytest.mark.parametrize("script", [[], ["garbage"], [500]])
+GARBAGE = says("I think it went well.")
+
+
+@pytest.mark.parametrize("script", [[], [GARBAGE], [fails(500)]])
 def test_a_judge_is_asked_until_it_answers(script, endpoint, tmp_path):
     endpoint.script = list(script)
     method = judged(endpoint, tmp_path)
@@ -510,8 +511,12 @@ def test_a_judge_is_asked_until_it_answers(script, endpoint, tmp_path):
 @pytest.mark.parametrize(
     ("answer", "error", "message"),
     [
-        (500, EndpointError, r"stub at http://127.* on the trajectory of 'An agent .*: HTTP 500"),
-        ("garbage", JudgeError, "has no JSON list of labels: 'I think it went"),
+        (
+            fails(500),
+            EndpointError,
+            r"stub at http://127.* on the trajectory of 'An agent .*: HTTP 500",
+        ),
+        (GARBAGE, JudgeError, "has no JSON list of labels: 'I think it went"),
     ],
 )
 def test_a_judge_that_does_not_answer_stops_the_run(answer, error, message, endpoint, tmp_path):

@@ -14,8 +14,6 @@ import pytest
 import credit
 from tests.credit.batches import batch
 from trainer import recipe
-from trainer.build import make_rollouts
-from trainer.learn.sft import require_expert
 from trainer.methods import make_method
 from trainer.play import episode_files as episodes
 from trainer.run import evaluate, metrics
@@ -103,35 +101,6 @@ def test_the_pages_example_is_trained_evaluated_and_reported(call, folder, tiny_
     assert ends[0].split == "train"  # the one panel that the environment has
 
 
-@pytest.mark.parametrize(
-    ("option", "message"),
-    [
-        ("env.id=drawers:Drawers-v0", "drawers registers no environment 'Drawers-v0'"),
-        ("env.split=foo", "drawers:Drawers has no option 'split', got 'foo'"),
-        ("env.id=drawers:Drawrs", "drawers has no 'Drawrs', did you mean 'Drawers'?"),
-        ("env.id=drawer:Drawers", "there is no module 'drawer'; install it, or put its folder on"),
-        ("env.id=mine:PROMPT", "class type, and 'mine:PROMPT' is of class Template"),
-        ("env.id=mine:OutcomeAndValidity", "derive it from agent_envs.AgentEnv"),
-        ("env.id=patrol", "your own is given as package:Id-v0 or package.module:Class"),
-        ("credit.name=patrol", "give your own as module:Name"),
-        ("credit.name=mine:PROMPT", "must be, or make, something callable: (turns, rng) -> adv"),
-        ("credit.options.bonnus=1", "unexpected keyword argument 'bonnus'"),
-        ("prompt.template=mine:opens_a_drawer", "of class Template"),
-        ("env.wrappers={'mine:None_such'={}}", "mine has no 'None_such'"),
-        ("env.wrappers={'credit.rewards:InvalidPenalty'={penaltie=1}}", "'penaltie'"),
-    ],
-)
-def test_what_does_not_exist_or_fit_is_one_line(folder, tiny_folder, monkeypatch, option, message):
-    monkeypatch.syspath_prepend(folder)
-    for name in ("drawers", "mine"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    options = [f"policy.model={tiny_folder}", *BRIEF, option]
-    with pytest.raises(ValueError, match=re.escape(message)) as refused:
-        train(recipe.load(folder / "mine.toml", options), folder / "run", console=quiet())
-    assert "\n" not in str(refused.value)
-    assert not (folder / "run").exists()
-
-
 ESTIMATORS = """
 import numpy as np
 
@@ -140,26 +109,6 @@ def fine(turns, rng=None): return [1.0] * len(turns)
 class Breaks:
     def __init__(self): 1 / 0
 """
-
-
-def own_method(tmp_path, monkeypatch, name):
-    (tmp_path / "estimators.py").write_text(ESTIMATORS)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "estimators", raising=False)
-    return make_method(recipe.load("alfworld grpo pocket", [f"credit.name={name}"]))
-
-
-def test_an_estimator_that_fails_is_refused_at_the_start(tmp_path, monkeypatch):
-    message = r"cannot be made: ZeroDivisionError: division by zero \([^\n]*$"
-    with pytest.raises(recipe.RecipeError, match=message):
-        own_method(tmp_path, monkeypatch, "estimators:Breaks")
-
-
-@pytest.mark.parametrize("name", ["one", "fine"])
-def test_an_estimator_of_ones_own_is_a_function_of_turns(tmp_path, monkeypatch, name):
-    estimator = own_method(tmp_path, monkeypatch, f"estimators:{name}").estimator
-    turns = batch([2, 2], [1.0, 0.0], [0, 0])
-    assert credit.estimate(estimator, turns).tolist() == [1.0] * 4
 
 
 PARTS = """
@@ -186,37 +135,55 @@ gym.register("NoEntry-v0", entry_point="parts:Nothing")
 
 @pytest.fixture
 def parts(folder, monkeypatch):
-    """A recipe of the page with options, where `parts` has parts that do not fit."""
-    (folder / "parts.py").write_text(PARTS)
-    (folder / "failing.py").write_text("1 / 0\n")
+    """The folder with parts that do not fit; nothing is imported from it yet."""
+    for name, text in (("parts", PARTS), ("failing", "1 / 0\n"), ("estimators", ESTIMATORS)):
+        (folder / f"{name}.py").write_text(text)
     monkeypatch.syspath_prepend(folder)
-    for name in ("drawers", "mine", "parts", "failing"):
+    for name in ("drawers", "mine", "parts", "failing", "estimators"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setattr(gym, "registry", dict(gym.registry))
     monkeypatch.setattr("gymnasium.envs.registration.registry", gym.registry)
-    return lambda *options: recipe.load(folder / "mine.toml", [one for one in options if one])
+    return folder
 
 
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ("env.id=failing:Name", "env.id names 'failing:Name', but the module failing fails when"),
+        ("env.id=drawers:Drawers-v0", "drawers registers no environment 'Drawers-v0'"),
+        ("env.split=foo", "drawers:Drawers has no option 'split', got 'foo'"),
+        ("env.id=drawers:Drawrs", "drawers has no 'Drawrs', did you mean 'Drawers'?"),
+        ("env.id=drawer:Drawers", "there is no module 'drawer'; install it, or put its folder on"),
+        ("env.id=mine:PROMPT", "class type, and 'mine:PROMPT' is of class Template"),
         ("env.id=parts:Player", "env.id names 'parts:Player', a class that is no gymnasium.Env"),
+        ("env.id=patrol", "your own is given as package:Id-v0 or package.module:Class"),
+        ("env.id=failing:Name", "env.id names 'failing:Name', but the module failing fails when"),
         ("env.id=parts:Disk", "env.id='parts:Disk': disk"),
         ("env.id=parts:NoEntry-v0", "the entry point 'parts:Nothing', which does not exist"),
+        ("credit.name=patrol", "give your own as module:Name"),
+        ("credit.name=mine:PROMPT", "must be, or make, something callable: (turns, rng) -> adv"),
+        ("credit.options.bonnus=1", "unexpected keyword argument 'bonnus'"),
+        ("credit.name=estimators:Breaks", "cannot be made: ZeroDivisionError: division by zero ("),
+        ("prompt.template=mine:opens_a_drawer", "of class Template"),
+        ("env.wrappers={'mine:None_such'={}}", "mine has no 'None_such'"),
+        ("env.wrappers={'credit.rewards:InvalidPenalty'={penaltie=1}}", "'penaltie'"),
         ("env.wrappers={'parts:Plain'={}}", "env.wrappers parts:Plain makes a Plain; it must be"),
         ("env.wrappers={'parts:Broken'={}}", "env.wrappers parts:Broken: wboom"),
+        ("sft.expert=failing:Expert", "failing fails when it is imported"),
     ],
 )
-def test_a_part_that_fails_or_is_of_the_wrong_kind_names_its_option(parts, option, message):
-    chosen = parts(option)
-    with pytest.raises(recipe.RecipeError, match=re.escape(message)) as refused:
-        make_rollouts(chosen, "train").envs(1)
+def test_what_does_not_exist_or_fit_is_one_line(parts, tiny_folder, option, message):
+    options = [f"policy.model={tiny_folder}", *BRIEF, "sft.steps=1", option]
+    if option.startswith("credit.name=estimators"):
+        options.append("credit.options={}")
+    with pytest.raises(ValueError, match=re.escape(message)) as refused:
+        train(recipe.load(parts / "mine.toml", options), parts / "run", console=quiet())
     assert "\n" not in str(refused.value)
+    assert not (parts / "run").exists()
 
 
-def test_an_expert_that_cannot_be_loaded_is_refused_at_the_start(parts):
-    with pytest.raises(
-        recipe.RecipeError, match=r"^sft\.expert.* failing fails when it is imported"
-    ):
-        require_expert(make_rollouts(parts(""), "train"), "failing:Expert")
+@pytest.mark.usefixtures("parts")
+@pytest.mark.parametrize("name", ["one", "fine"])
+def test_an_estimator_of_ones_own_is_a_function_of_turns(name):
+    chosen = recipe.load("alfworld grpo pocket", [f"credit.name=estimators:{name}"])
+    turns = batch([2, 2], [1.0, 0.0], [0, 0])
+    assert credit.estimate(make_method(chosen).estimator, turns).tolist() == [1.0] * 4

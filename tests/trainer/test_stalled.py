@@ -11,7 +11,7 @@ def said(*steps):
     """After steps with these shares of dead and identical groups."""
     stalled = StallWatch()
     return [
-        stalled.check_after({"dead_groups": dead, "identical_groups": same}) for dead, same in steps
+        stalled.note_step({"dead_groups": dead, "identical_groups": same}) for dead, same in steps
     ]
 
 

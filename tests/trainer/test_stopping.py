@@ -46,13 +46,6 @@ def test_in_a_thread_signals_keep_their_meaning():
     assert found == [(0, before)]
 
 
-@pytest.fixture(scope="module")
-def whole(corridor, tiny_folder, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("whole")
-    train(short(tiny_folder), folder, console=quiet())
-    return folder
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "line"), [(signal.SIGTERM, 3), (signal.SIGINT, 9)])
 def test_a_signal_in_a_step_ends_the_run_after_it(  # noqa: PLR0917

@@ -83,17 +83,23 @@ def test_in_this_process_and_ahead(qwen, tmp_path):
     assert ahead[0]["logprob_gap"] < 1e-3 < ahead[2]["logprob_gap"]
 
 
-def test_weights_of_another_shape_are_refused_before_they_break_a_server(tmp_path):
+@pytest.mark.parametrize(
+    ("extension", "message"),
+    [((), "worker-extension-cls"),
+     (("--worker-extension-cls", WORKER), "hidden_size 128, the policy's is 32")],
+)  # fmt: skip
+def test_servers_that_do_not_fit_are_refused_before_they_break(tmp_path, extension, message):
+    """One without our worker, and one of a model of another shape."""
     tokenizer = tiny_tokenizer()
     policy = Policy(tiny_qwen(len(tokenizer)), tokenizer)
-    wrong = Policy(tiny_model(len(tokenizer)), tokenizer)
-    with served(policy, tmp_path, "--worker-extension-cls", WORKER) as running:
+    wrong = Policy(tiny_model(len(tokenizer)), tokenizer) if extension else policy
+    with served(policy, tmp_path, *extension) as running:
         options = EngineOptions(name="vllm", urls=(running.url,))
-        with pytest.raises(EngineError, match="hidden_size 128, the policy's is 32"):
+        with pytest.raises(EngineError, match=message):
             make_engine(options, wrong, tmp_path)
         assert not any((tmp_path / "weights").iterdir())
-        engine = make_engine(options, policy, tmp_path)  # it works as before
-        engine.close()
+        if extension:
+            make_engine(options, policy, tmp_path).close()  # it works as before
 
 
 def test_vllms_own_reload_stays_stale_and_is_found_out(monkeypatch, tmp_path):
@@ -113,7 +119,7 @@ def test_a_failure_of_vllm_reaches_everyone_and_nothing_hangs(monkeypatch, tmp_p
     def breaks():
         raise RuntimeError("no blocks left")
 
-    monkeypatch.setattr(engine._backend._engine, "step", breaks)
+    monkeypatch.setattr(engine.backend._engine, "step", breaks)
     for _ in range(2):
         with pytest.raises(EngineError, match="no blocks left"):
             talk(engine, policy)
@@ -151,15 +157,6 @@ def test_an_adapter_is_merged(qwen, server, tmp_path):
     engine.sync(policy, 1)
     assert talk(engine, policy).logprobs != before.logprobs
     engine.close()
-
-
-def test_a_server_without_our_worker_is_refused(tmp_path):
-    tokenizer = tiny_tokenizer()
-    policy = Policy(tiny_qwen(len(tokenizer)), tokenizer)
-    with served(policy, tmp_path) as running:
-        options = EngineOptions(name="vllm", urls=(running.url,))
-        with pytest.raises(EngineError, match="worker-extension-cls"):
-            make_engine(options, policy, tmp_path)
 
 
 def test_killed_in_mid_rollout_and_started_again(tmp_path):

@@ -22,8 +22,8 @@ from trainer.run.curves import (
     PAPER,
     SOFT,
     STYLE,
-    TITLES,
     UP,
+    name_value,
     render,
     strip_axes,
 )
@@ -140,8 +140,7 @@ def _multiples(part: SubFigure, found: Curves, key: str) -> None:
     top.xaxis.set_major_formatter(lambda value, _: _thousands(value))
     if all(seeds.min() >= 0 and seeds.max() <= 1 for _, seeds in found.values()):
         top.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g}%")
-    name = "Success" if key == "success" else TITLES.get(key, key)
-    _title(part, f"{name} in training, mean of {SMOOTH} steps")
+    _title(part, f"{name_value(key)} in training, mean of {SMOOTH} steps")
     dashed = f" Dashed: {BASELINE}." if BASELINE in found else ""
     part.supxlabel(f"rollouts. Band: range of the seeds.{dashed}", fontsize=8.5, color=SOFT)
 

@@ -70,7 +70,6 @@ class Conversations:
             constrained = self.decoding.decode == "admissible"
             row.start(prompt, seed, self._make_trie(prompt) if constrained else None)
             row.reply.version = self.version
-        self._front = len(self._rows)
         with self.policy.computing():
             while active := [place for place, row in enumerate(self._rows) if not row.done]:
                 if 2 * len(active) <= self._front:
@@ -95,18 +94,20 @@ class Conversations:
         wanted = set(numbers)
         stays = [row.number in wanted for row in self._rows]
         movers = (place for place in range(len(numbers), len(stays)) if stays[place])
-        order = [place if stays[place] else next(movers) for place in range(len(numbers))]
-        self._cache.keep(order)
-        self._rows = [self._rows[place] for place in order]
+        self._move_to_front(
+            [place if stays[place] else next(movers) for place in range(len(numbers))]
+        )
+        del self._rows[self._front :]
+        del self._cache.lengths[self._front :]
 
-    def _move_to_front(self, active: list[int]) -> list[int]:
-        """Exchange places so that the active ones are the first, in order; their new places."""
-        for target, place in enumerate(active):
+    def _move_to_front(self, places: list[int]) -> list[int]:
+        """Exchange rows so that those at `places` are the first, in order; their new places."""
+        for target, place in enumerate(places):
             if target != place:
                 self._cache.swap(target, place)
                 rows = self._rows
                 rows[target], rows[place] = rows[place], rows[target]
-        self._front = len(active)
+        self._front = len(places)
         return list(range(self._front))
 
     def _encode(self, places: list[int], feeds: list[Feed]) -> Tensor:
@@ -271,7 +272,7 @@ class _Row:
 
     def start(self, prompt: Prompt, seed: int | Sequence[int], trie: Trie | None) -> None:
         """Begin a reply to a prompt."""
-        self.ids += [*prompt.ids, *prompt.begun.ids]
+        self.ids += prompt.ids
         self.images += tuple(prompt.images)
         self.reply = Reply(allowed=None if trie is None else [])
         self.rng = np.random.default_rng(seed)
@@ -296,11 +297,11 @@ class _Row:
 
     def write(self, token: int, logprob: float, entropy: float) -> None:
         """Append a drawn token."""
-        self.ids.append(token)
         self._append(token, logprob, entropy, self.allowed)
         self._append_forced()
 
     def _append(self, token: int, logprob: float, entropy: float, allowed: list[int]) -> None:
+        self.ids.append(token)
         self.reply.ids.append(token)
         self.reply.logprobs.append(logprob)
         self.reply.entropies.append(entropy)
@@ -312,7 +313,6 @@ class _Row:
     def _append_forced(self) -> None:
         """Append tokens while only one is allowed; they are encoded together."""
         while self.node and len(allowed := self.allowed) == 1:
-            self.ids.append(allowed[0])
             self._append(allowed[0], 0.0, 0.0, allowed)
         self.done = self.node is not None and not self.node
 
@@ -414,13 +414,6 @@ class RaggedCache(Cache):
         self._rows = None if list(rows) == list(range(len(rows))) else row.to(device)
         mask = torch.arange(self._width) <= columns[:, None, :, None]
         return columns.to(device), mask.to(device)
-
-    def keep(self, rows: Sequence[int]) -> None:
-        """Keep only `rows`, in this order; a row may only move towards the front."""
-        for place, row in enumerate(rows):
-            if place != row:
-                self.copy(row, place, self.lengths[row])
-        del self.lengths[len(rows) :]
 
     def copy(self, source: int, target: int, length: int) -> None:
         """Copy the first `length` tokens of one row to another."""

@@ -103,7 +103,8 @@ class LockStep:
 class Gather(Generic[_Request, _Answer]):
     """Answers one request of each member in one call, when every member has asked or left.
 
-    All methods are called from one event loop.
+    All methods are called from one event loop. An error of the call is raised by the member that
+    asked or left last; the others are to be cancelled then.
 
     Args:
         members: Who will ask.
@@ -121,13 +122,7 @@ class Gather(Generic[_Request, _Answer]):
         self._waiting: dict[int, tuple[_Request, asyncio.Future[_Answer]]] = {}
 
     async def ask(self, member: int, request: _Request) -> _Answer:
-        """The answer to a request, with those of all other members.
-
-        Raises:
-            ValueError: The member has left, or waits for an answer already.
-        """
-        if member not in self.members or member in self._waiting:
-            raise ValueError(f"conversation {member} was left or waits for a reply already")
+        """The answer to a request, with those of all other members."""
         answered: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
         self._waiting[member] = request, answered
         self._answer_if_complete()
@@ -142,14 +137,9 @@ class Gather(Generic[_Request, _Answer]):
         if not self.members or self._waiting.keys() != self.members:
             return
         waiting, self._waiting = dict(sorted(self._waiting.items())), {}
-        open_ones = {m: future for m, (_, future) in waiting.items() if not future.cancelled()}
-        try:
-            answers = self._answer({member: request for member, (request, _) in waiting.items()})
-        except Exception as error:  # noqa: BLE001 - raised by everyone who asked
-            for future in open_ones.values():
-                future.set_exception(error)
-        else:
-            for member, future in open_ones.items():
+        answers = self._answer({member: request for member, (request, _) in waiting.items()})
+        for member, (_, future) in waiting.items():
+            if not future.cancelled():
                 future.set_result(answers[member])
 
 

@@ -7,29 +7,27 @@ import json
 import os
 import shutil
 import time
-from contextlib import ExitStack
 from itertools import count
 from secrets import token_hex
-from threading import Thread
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from agent_envs.assets import require
+from agent_envs import web
+from agent_envs.web import BadAnswerError, NoAnswerError, choose_delay
 from trainer.engine import EngineError
 from trainer.engine.worker import WORKER
 from trainer.scale import parallel
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
     from pathlib import Path
 
     from trainer.engine import EngineOptions
     from trainer.model.policy import Policy
 
-_Result = TypeVar("_Result")
 SECONDS = 600.0
 """Time limit of a request."""
 RESTART = 1.0
 """Seconds in which no server can be restarted."""
+_LARGEST = 1 << 28  # bytes of an answer
 _NOT_NOW = (429, 502, 503, 504)  # starting or overloaded
 _OK = 200
 
@@ -37,9 +35,9 @@ _OK = 200
 class Servers:
     """Servers of one model started by `vllm serve`; each conversation stays with one of them.
 
-    Requests are made in an event loop of their own. One that got no answer is sent again, to the
-    next server, for as long as `engine.patience`. A server with other weights, such as one that was
-    restarted, gets the newest first.
+    A request that got no answer is sent again, to the next server, for as long as
+    `engine.patience`. A server with other weights, such as one that was restarted, gets the newest
+    first.
 
     Attributes:
         sent: Folder of the weights that the servers are to have; its name is their label.
@@ -49,33 +47,15 @@ class Servers:
     sent: Path
 
     def __init__(self, options: EngineOptions, folder: Path) -> None:
-        self._httpx = require("httpx2", "judge")
         self._patience, self._folder = options.patience, folder.resolve()  # servers run elsewhere
         self._urls = [url.rstrip("/").removesuffix("/v1") for url in options.urls]
-        self._checked: dict[str, float] = {}  # when a server had the newest weights
-        self._loop = asyncio.new_event_loop()
-        self._thread = Thread(target=self._drive, name="vllm servers", daemon=True)
-        self._thread.start()
-        unlimited = self._httpx.Limits(max_connections=None, max_keepalive_connections=None)
-        here = {f"all://{name}": None for name in ("localhost", "127.0.0.1")}  # without a proxy
-        self._client = self._httpx.AsyncClient(limits=unlimited, mounts=here)
-        with ExitStack() as failing:
-            failing.callback(self.close)
-            self._run(self._find_model())
-            failing.pop_all()
-
-    def _drive(self) -> None:
-        """Run the event loop until `close`."""
-        self._loop.run_forever()
-        self._loop.close()
-
-    async def _find_model(self) -> None:
-        """Ask the servers for their model."""
         self._locks = {url: asyncio.Lock() for url in self._urls}
+        self._checked: dict[str, float] = {}  # when a server had the newest weights
+        here = web.process()
         try:
-            cards = [await self._request("GET", url, "/v1/models") for url in self._urls]
+            cards = [here.run(_request("GET", url, "/v1/models")) for url in self._urls]
             models = {(c["data"][0]["id"], int(c["data"][0]["max_model_len"])) for c in cards}
-        except (_NoAnswer, KeyError, IndexError, TypeError, ValueError) as error:
+        except (NoAnswerError, KeyError, IndexError, TypeError, ValueError) as error:
             raise EngineError(
                 f"no server of vLLM ({error!r}); start it with VLLM_SERVER_DEV_MODE=1 vllm serve "
                 f"MODEL --logprobs-mode processed_logprobs --worker-extension-cls {WORKER}"
@@ -83,9 +63,6 @@ class Servers:
         if len(models) > 1:
             raise EngineError(f"engine.urls must serve one model, got {sorted(models)}")
         ((self._model, self.limit),) = models
-
-    def _run(self, call: Coroutine[Any, Any, _Result]) -> _Result:
-        return asyncio.run_coroutine_threadsafe(call, self._loop).result()
 
     async def answer(
         self, conversation: int, ids: list[int], options: dict[str, Any]
@@ -96,13 +73,11 @@ class Servers:
             EngineError: A server refuses the request, or none answers.
         """
         body = {"model": self._model, "prompt": ids, "return_token_ids": True, **options}
-        call = asyncio.run_coroutine_threadsafe(self._complete(conversation, body), self._loop)
+        call = web.process().start(self._complete(conversation, body))
         answer = await asyncio.wrap_future(call)
         try:
             (choice,) = answer["choices"]
-            drawn, logprobs = choice["token_ids"], choice["logprobs"]["token_logprobs"]
-            pairs = list(zip(drawn, logprobs, strict=True))
-            return [token for token, _ in pairs], [logprob for _, logprob in pairs]
+            return list(choice["token_ids"]), list(choice["logprobs"]["token_logprobs"])
         except (KeyError, TypeError, ValueError) as error:
             raise EngineError(
                 f"a server gave no tokens with log-probabilities ({error!r}): "
@@ -116,10 +91,10 @@ class Servers:
             url = self._urls[(conversation + tried) % len(self._urls)]
             try:
                 await self._has_newest(url)
-                answer = await self._request("POST", url, "/v1/completions", body)
+                answer = await _request("POST", url, "/v1/completions", body)
                 if await self._has_newest(url):  # and so had them all the time
                     return answer
-            except _NoAnswer as error:
+            except NoAnswerError as error:
                 self._checked.pop(url, None)
                 if time.monotonic() > end:
                     raise EngineError(
@@ -127,18 +102,17 @@ class Servers:
                         f"start the servers ({', '.join(self._urls)}); continue with --resume"
                     ) from None
             if (tried + 1) % len(self._urls) == 0:
-                await asyncio.sleep(min(0.5 * 2.0 ** (tried // len(self._urls)), 30.0))
+                await asyncio.sleep(choose_delay((tried + 1) // len(self._urls)))
         raise AssertionError
 
     def take(self, policy: Policy, version: int) -> None:
         """Write the policy's weights to the folder; a server loads them before its next answer."""
         from safetensors.torch import save_file
 
-        mine = parallel.rank() == 0
         weights = {
             name: weight.to(policy.dtype).cpu().contiguous()
             for name, weight in policy.export_weights()
-            if mine
+            if parallel.rank() == 0
         }
 
         def write() -> Path:
@@ -158,10 +132,7 @@ class Servers:
         self._checked = {}
 
     def close(self) -> None:
-        """Close the connections, and delete the weights on their way."""
-        self._run(self._client.aclose())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
+        """Delete the weights on their way."""
         if parallel.rank() == 0:
             shutil.rmtree(getattr(self, "sent", ""), ignore_errors=True)
 
@@ -174,40 +145,42 @@ class Servers:
             if time.monotonic() - self._checked.get(url, -RESTART) <= RESTART:
                 return True
             label = self.sent.name
-            told = await self._request("GET", url, "/weight_info")
+            told = await _request("GET", url, "/weight_info")
             if not (newest := told.get("weight_version") == label):
                 load = {"method": "take_folder", "kwargs": {"folder": str(self.sent)}}
-                await self._request("POST", url, "/collective_rpc", load)
-                await self._request("POST", url, "/reset_prefix_cache")
-                await self._request("POST", url, "/update_weight_version", {"new_version": label})
+                await _request("POST", url, "/collective_rpc", load)
+                await _request("POST", url, "/reset_prefix_cache")
+                await _request("POST", url, "/update_weight_version", {"new_version": label})
             self._checked[url] = time.monotonic()
             return newest
 
-    async def _request(self, method: str, url: str, path: str, body: Any = None) -> dict[str, Any]:
-        """The JSON of an answer.
 
-        Raises:
-            _NoAnswer: None in time, or the server is starting or overloaded.
-            EngineError: The server refuses the request.
-        """
-        try:
-            reply = await self._client.request(method, url + path, json=body, timeout=SECONDS)
-        except self._httpx.TransportError as error:
-            raise _NoAnswer(f"{url}: {type(error).__name__} {error}") from None
-        said = " ".join(reply.text[:2000].split())[:300]
-        if reply.status_code in _NOT_NOW:
-            raise _NoAnswer(f"{url}{path}: HTTP {reply.status_code} {said}")
-        if reply.status_code != _OK:
-            raise EngineError(
-                f"{url}{path} refuses, HTTP {reply.status_code}: {said}. Is it vLLM of this model, "
-                f"started with VLLM_SERVER_DEV_MODE=1 and --worker-extension-cls {WORKER}?"
-            )
-        try:
-            found: dict[str, Any] = json.loads(reply.content or b"{}")
-        except ValueError as error:
-            raise EngineError(f"{url}{path} answers no JSON but {said!r}") from error
-        return found
+async def _request(method: str, url: str, path: str, body: Any = None) -> dict[str, Any]:
+    """The JSON of an answer.
 
-
-class _NoAnswer(Exception):
-    """A server gave no answer; another try may succeed."""
+    Raises:
+        NoAnswerError: None in time, or the server is starting or overloaded.
+        EngineError: The server refuses the request.
+    """
+    sent = None if body is None else json.dumps(body).encode()
+    try:
+        status, _, data = await web.process().request(
+            method, url + path, sent, {}, seconds=SECONDS, largest=_LARGEST
+        )
+    except NoAnswerError as error:
+        raise NoAnswerError(f"{url}{path}: {error}") from None
+    except BadAnswerError as error:
+        raise EngineError(f"{url}{path}: {error}") from error
+    said = " ".join(data[:2000].decode(errors="replace").split())[:300]
+    if status in _NOT_NOW:
+        raise NoAnswerError(f"{url}{path}: HTTP {status} {said}")
+    if status != _OK:
+        raise EngineError(
+            f"{url}{path} refuses, HTTP {status}: {said}. Is it vLLM of this model, "
+            f"started with VLLM_SERVER_DEV_MODE=1 and --worker-extension-cls {WORKER}?"
+        )
+    try:
+        found: dict[str, Any] = json.loads(data or b"{}")
+    except ValueError as error:
+        raise EngineError(f"{url}{path} answers no JSON but {said!r}") from error
+    return found

@@ -11,14 +11,11 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter, defaultdict
-from concurrent.futures import Future
-from contextlib import ExitStack
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import count
-from queue import SimpleQueue
 from tempfile import TemporaryDirectory
-from threading import Thread
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -41,7 +38,7 @@ from trainer.learn.update import recompute_logprobs
 from trainer.scale import parallel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from trainer.model.chat import Chat
@@ -62,6 +59,9 @@ class VLLMEngine:
         folder: Folder for weights on their way to servers.
         version: Version of the weights.
 
+    Attributes:
+        backend: vLLM.
+
     Raises:
         ValueError: The policy reads images, or an option is invalid.
         EngineError: vLLM is not installed, or a server does not answer or has another model.
@@ -75,20 +75,21 @@ class VLLMEngine:
             raise ValueError('images need engine.name="own": vLLM is given tokens only')
         self.policy, self.options, self.version = policy, options, version
         self._tolerance = options.tolerance or (1e-3 if policy.dtype == torch.float32 else 0.1)
-        self._backend = (
+        self.backend: Any = (
             Servers(options, folder / "weights") if options.urls else InProcess(policy, options)
         )
-        with ExitStack() as failing:
-            failing.callback(self.close)
+        try:
             if options.urls:
                 self._prove()
             self.sync(policy, version)
-            failing.pop_all()
+        except BaseException:
+            self.close()
+            raise
 
     def open(self, seeds: Sequence[int], decoding: Decoding, *, fresh: bool = False) -> VLLMSession:
         """Start a conversation for each seed; see `trainer.engine.Engine.open`."""
         chat, version = self.policy.chat, self.version
-        return VLLMSession(self._backend, chat, version, seeds, decoding, fresh)
+        return VLLMSession(self.backend, chat, version, seeds, decoding, fresh)
 
     def sync(self, policy: Policy, version: int) -> None:
         """Take over the weights of the policy; the canary must agree with it.
@@ -97,7 +98,7 @@ class VLLMEngine:
             StaleWeights: It does not.
         """
         before, self.policy = self.version, policy
-        self._backend.take(policy, version)
+        self.backend.take(policy, version)
         gap = self._measure_gap()
         if not gap <= self._tolerance:
             raise StaleWeights(
@@ -108,14 +109,9 @@ class VLLMEngine:
             )
         self.version = version
 
-    @property
-    def sent(self) -> Path:
-        """Folder of the weights that the servers were given."""
-        return cast("Servers", self._backend).sent
-
     def close(self) -> None:
         """Free the engine."""
-        self._backend.close()
+        self.backend.close()
 
     def _measure_gap(self) -> float:
         """Mean |log π_policy - log π_vLLM| over a few replies that vLLM draws now, nats."""
@@ -238,7 +234,6 @@ class InProcess:
             "disable_log_stats": True,
         } | options.options
         self._make_options: Any = vllm.SamplingParams
-        self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
         self._waiting: dict[str, Future[Any]] = {}  # by the name of the request
         self._names = map(str, count())
         try:
@@ -253,28 +248,22 @@ class InProcess:
                     worker_extension_cls=WORKER,
                     **chosen,
                 )
-        except Exception as error:
+        except (OSError, RuntimeError, TypeError, ValueError) as error:
             raise EngineError(
                 f"vLLM does not start ({type(error).__name__}: {error}); look at engine.options"
                 ", e.g. gpu_memory_utilization, or start it as a server and set engine.urls"
             ) from error
         self._engine = self._llm.llm_engine
         self.limit = int(self._engine.model_config.max_model_len)
-        self._thread = Thread(target=self._drive, name="vllm", daemon=True)
-        self._thread.start()
+        self._thread = ThreadPoolExecutor(1, "vllm")
 
     async def answer(
         self, _conversation: int, ids: list[int], options: dict[str, Any]
     ) -> tuple[list[int], list[float]]:
         """Tokens and log-probabilities of a reply, drawn with all others that wait."""
-
-        def add() -> Future[Any]:
-            params, name = self._make_options(**options, detokenize=False), next(self._names)
-            self._engine.add_request(name, {"prompt_token_ids": ids}, params)
-            self._waiting[name] = _make_future()
-            return self._waiting[name]
-
-        answered = await asyncio.wrap_future(self._submit(add))
+        answered: Future[Any] = Future()
+        answered.set_running_or_notify_cancel()  # so that nobody can cancel it
+        await asyncio.wrap_future(self._thread.submit(self._add, ids, options, answered))
         output = (await asyncio.wrap_future(answered)).outputs[0]
         drawn = list(output.token_ids)
         return drawn, [at[t].logprob for t, at in zip(drawn, output.logprobs, strict=True)]
@@ -288,51 +277,33 @@ class InProcess:
             self._engine.reset_prefix_cache()
             self._engine.set_weight_version(str(version))
 
-        self._submit(load).result()
+        self._thread.submit(load).result()
 
     def close(self) -> None:
         """End the thread and free the engine."""
-        self._calls.put(None)
-        self._thread.join()
+        self._thread.shutdown()
         del self._engine, self._llm
 
-    def _submit(self, call: Callable[[], Any]) -> Future[Any]:
-        """Have the engine's thread make a call."""
-        self._calls.put((future := _make_future(), call))
-        return future
+    def _add(self, ids: list[int], options: dict[str, Any], answered: Future[Any]) -> None:
+        """Begin a request; in the thread."""
+        params, name = self._make_options(**options, detokenize=False), next(self._names)
+        self._engine.add_request(name, {"prompt_token_ids": ids}, params)
+        self._waiting[name] = answered
+        if len(self._waiting) == 1:
+            self._thread.submit(self._step)
 
-    def _drive(self) -> None:
-        """Make calls, and step while there are requests; ends at None.
-
-        When a step fails, everything is answered with its error from then on.
-        """
-        failure: EngineError | None = None
-        while True:
-            while failure or self._calls.qsize() or not self._engine.has_unfinished_requests():
-                if (item := self._calls.get()) is None:
-                    return
-                future, call = item
-                try:
-                    result = None if failure else call()
-                except Exception as error:  # noqa: BLE001 - raised by whoever asked
-                    future.set_exception(error)
-                else:
-                    future.set_exception(failure) if failure else future.set_result(result)
-            try:
-                outputs = self._engine.step()
-            except Exception as error:  # noqa: BLE001 - raised by whoever waits
-                failure = EngineError(f"vLLM failed in this process: {type(error).__name__}: "
-                                      f"{error}; continue with --resume")  # fmt: skip
-                for waiting in self._waiting.values():
-                    waiting.set_exception(failure)
-                continue
-            for output in outputs:
-                if output.finished:
-                    self._waiting.pop(output.request_id).set_result(output)
-
-
-def _make_future() -> Future[Any]:
-    """A future that nobody can cancel, so that its result can be set."""
-    future: Future[Any] = Future()
-    future.set_running_or_notify_cancel()
-    return future
+    def _step(self) -> None:
+        """One step for all requests, and then the next; others may begin in between."""
+        try:
+            outputs = self._engine.step()
+        except Exception as error:  # noqa: BLE001 - raised by whoever waits
+            failure = EngineError(f"vLLM failed in this process: {type(error).__name__}: "
+                                  f"{error}; continue with --resume")  # fmt: skip
+            while self._waiting:
+                self._waiting.popitem()[1].set_exception(failure)
+            return
+        for output in outputs:
+            if output.finished:
+                self._waiting.pop(output.request_id).set_result(output)
+        if self._waiting:
+            self._thread.submit(self._step)

@@ -7,10 +7,10 @@ reads the policy's last hidden states without training them, or those of a trunk
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 import torch
@@ -28,7 +28,7 @@ from trainer.options import STRICT, AboveZero, Positive, Share
 from trainer.scale import sharding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -92,14 +92,9 @@ class Critic:
         """The trained parameters: the head, and the trunk if it is its own."""
         return [*self.head.parameters(), *(self.policy.parameters() if self.own else ())]
 
-    @contextmanager
-    def training(self) -> Iterator[None]:
+    def training(self) -> AbstractContextManager[None]:
         """Context in which gradients are computed."""
-        if not self.own:
-            yield
-            return
-        with self.policy.training():
-            yield
+        return self.policy.training() if self.own else nullcontext()
 
     def store_in_bfloat16(self) -> None:
         """Store the matrices of a trunk of its own in bfloat16."""
@@ -115,23 +110,8 @@ class Critic:
 
     def loss(self, clip: float, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """Minus the clipped squared error at each reply token: -> [P], nothing to report."""
-        if batch.returns is None or batch.value is None:
-            raise ValueError("rows without values and returns; make them with `add_gae_advantages`")
-        error = value_loss(self.values(batch), batch.returns, batch.value, clip=clip)
-        return -error, {}
-
-    def state_dict(self) -> dict[str, Any]:
-        """Head, and the trunk if it is its own."""
-        return {
-            "head": self.head.state_dict(),
-            "trunk": self.policy.weights() if self.own else {},
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore a state from `state_dict`."""
-        self.head.load_state_dict(state["head"])
-        if self.own:
-            self.policy.set_weights(state["trunk"])
+        returns, before = cast("Tensor", batch.returns), cast("Tensor", batch.value)
+        return -value_loss(self.values(batch), returns, before, clip=clip), {}
 
 
 class WithCritic(Method):
@@ -173,27 +153,33 @@ class WithCritic(Method):
         rows = add_gae_advantages(
             experience.rows, values, rewards, experience.turns, gamma=options.gamma, lam=options.lam
         )
-        figures = {"explained_variance": compute_explained_variance(rows)} | self._learn(
-            rows, experience.rng
+        loss = partial(critic.loss, options.value_clip)
+        parts = minibatches(
+            rows, size=self.update.minibatch, epochs=options.epochs, rng=experience.rng
         )
+        figures = {
+            "explained_variance": compute_explained_variance(rows),
+            "value_loss": float(np.mean([self.learner.step(p, loss)["loss"] for p in parts])),
+        }
         rows = whiten_advantages(rows)
         return Credited(rows, average_by_turn(rows, len(experience.turns)), figures)
 
-    def _learn(self, rows: list[Row], rng: np.random.Generator) -> dict[str, float]:
-        options, size = self.options, self.update.minibatch
-        loss = partial(self.learner.model.loss, options.value_clip)
-        parts = minibatches(rows, size=size, epochs=options.epochs, rng=rng)
-        return {"value_loss": float(np.mean([self.learner.step(p, loss)["loss"] for p in parts]))}
-
     def save(self, folder: Path) -> None:
         """Write the critic and its optimiser."""
-        state = self.learner.model.state_dict() | {"learner": self.learner.state_dict()}
+        critic = self.learner.model
+        state = {
+            "head": critic.head.state_dict(),
+            "trunk": critic.policy.weights() if critic.own else {},
+            "learner": self.learner.state_dict(),
+        }
         sharding.save(state, folder / STATE)
 
     def restore(self, folder: Path) -> None:
         """Restore the critic and its optimiser."""
-        state = sharding.load(folder / STATE)
-        self.learner.model.load_state_dict(state)
+        state, critic = sharding.load(folder / STATE), self.learner.model
+        critic.head.load_state_dict(state["head"])
+        if critic.own:
+            critic.policy.set_weights(state["trunk"])
         self.learner.load_state_dict(state["learner"])
 
 

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from credit import Turns
     from trainer.learn.batch import Batch, Row
     from trainer.methods.method import Experience
     from trainer.model.policy import Policy
@@ -111,9 +110,10 @@ class WithPRM(Method):
             outcome_in_reward=False,
         )
         if self.options.level == "token":
-            rows = assign_token_advantages(
-                experience.rows, self._compute_token_advantages(turns, token.numpy(), turn.numpy())
-            )
+            prime = isinstance(self.estimator, credit.Prime)
+            compute = self.estimator.advantage if prime else self.estimator.token_advantage
+            found = compute(turns, token.numpy(), turn.numpy())
+            rows = assign_token_advantages(experience.rows, found)
             advantage = average_by_turn(rows, len(turns))
         else:
             advantage = credit.estimate(self.estimator, turns, experience.rng)
@@ -146,14 +146,6 @@ class WithPRM(Method):
             )
         success = float(np.mean([one.success for one in played]))
         return {"prm_success": success, "prm_valid": valid}
-
-    def _compute_token_advantages(
-        self, turns: Turns, rewards: NDArray[np.float64], turn: NDArray[np.intp]
-    ) -> NDArray[np.float64]:
-        prime = isinstance(self.estimator, credit.Prime)
-        compute = self.estimator.advantage if prime else self.estimator.token_advantage
-        found: NDArray[np.float64] = compute(turns, rewards, turn)
-        return found
 
     def _logprobs(self, rows: list[Row]) -> Tensor:
         """Log-probabilities of all reply tokens under the model: -> [P]."""

@@ -8,26 +8,24 @@ bfloat16 numbers. Left out: quantised training.
 
 from __future__ import annotations
 
-import copy
 import functools
 import inspect
-import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import torch
 from pydantic.dataclasses import dataclass
-from torch import nn
 
 from trainer.model import pretrained
 from trainer.model.chat import Chat
 from trainer.model.logprobs import NEVER, Finish, Head
 from trainer.model.vision import Vision
+from trainer.model.weights import Weights, ignore_peft_warning
 from trainer.options import STRICT, Count, Positive
 from trainer.scale import parallel, sharding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from torch import Tensor
@@ -38,9 +36,6 @@ if TYPE_CHECKING:
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 REFERENCE = "reference.safetensors"
-_PACKED_ROUNDING = {torch.float32: 1e-3, torch.bfloat16: 0.05}
-"""Difference of packed from single rows that rounding explains, by the dtype of the products."""
-_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -81,7 +76,7 @@ class Model:
     gradient_checkpointing: bool = False
 
 
-class Policy:
+class Policy(Weights):
     """A model and its tokenizer, with what training needs of them.
 
     Attributes:
@@ -112,13 +107,11 @@ class Policy:
         self.tokenizer = tokenizer
         self.name = name or str(model.config.name_or_path)
         self.gradient_checkpointing = gradient_checkpointing
-        self.model = self._prepare(model.float())
+        self.model = self.prepare(model.float())
         if lora.rank:
             self._add_adapters(lora)
-        self.adapter = "default"
-        self._reference: dict[str, Tensor] | None = None
         self._packs = False
-        self._shrink()
+        self.shrink()
         self._finish = self._detect_finish()
 
     @classmethod
@@ -155,22 +148,18 @@ class Policy:
         if adapter:
             from peft import PeftModel
 
-            with _without_peft_warning():
+            with ignore_peft_warning():
                 policy.model = PeftModel.from_pretrained(model, adapter, is_trainable=True)
-            policy._shrink()
+            policy.shrink()
         return policy
 
-    def _prepare(self, model: Any) -> Any:
-        """The model without dropout, and with gradient checkpointing where it is wanted."""
-        for module in model.modules():
-            if isinstance(module, nn.Dropout):
-                module.p = 0.0
-            elif isinstance(getattr(module, "attention_dropout", None), float):
-                module.attention_dropout = 0.0
-        if self.gradient_checkpointing:
-            enable = getattr(model, "activation_checkpointing_enable", None)  # its name since 5.23
-            (enable or model.gradient_checkpointing_enable)({"use_reentrant": False})
-        return model.eval()
+    def computing(self) -> torch.autocast:
+        """Context in which matrix products use `dtype`, and each weight is rounded only once.
+
+        Weights must not change inside.
+        """
+        half = self.dtype == torch.bfloat16
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=half)
 
     def _add_adapters(self, lora: LoRA) -> None:
         """Add new adapters, the same at every start whatever the random state."""
@@ -181,182 +170,9 @@ class Policy:
             r=lora.rank, lora_alpha=lora.alpha, target_modules=targets, task_type="CAUSAL_LM"
         )
         self.model.name_or_path = self.name  # recorded as base; the same on every machine
-        with _without_peft_warning(), torch.random.fork_rng(devices=[]):
+        with ignore_peft_warning(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             self.model = get_peft_model(self.model, config)
-
-    def freeze(self) -> Self:
-        """Stop training the policy, and store its matrices in `dtype`.
-
-        The outputs of the policy stay the same.
-        """
-        self.model.requires_grad_(requires_grad=False)
-        self._shrink()
-        return self
-
-    def store_in_bfloat16(self) -> None:
-        """Store trained matrices in bfloat16, too, for an optimiser that rounds stochastically.
-
-        Embeddings, norms and the output layer stay float32.
-
-        Raises:
-            ValueError: The dtype of the matrix products is another.
-        """
-        if self.dtype != torch.bfloat16:
-            raise ValueError("update.optimizer='adamw8bit-sr' needs policy.dtype='bfloat16'")
-        self._shrink(trained=True)
-
-    def _shrink(self, *, trained: bool = False) -> None:
-        """Store matrices in the dtype of the matrix products, by default those not trained."""
-        for module in self.matrices():
-            if trained or not any(p.requires_grad for p in module.parameters()):
-                module.to(self.dtype)
-
-    def matrices(self) -> list[nn.Linear]:
-        """The linear layers whose products are in `dtype`: all but the output layer."""
-        head = set(self.model.get_output_embeddings().modules())  # several if it has an adapter
-        modules = (m for m in self.model.modules() if isinstance(m, nn.Linear))
-        return [module for module in modules if module not in head]
-
-    def computing(self) -> torch.autocast:
-        """Context in which matrix products use `dtype`, and each weight is rounded only once.
-
-        Weights must not change inside.
-        """
-        half = self.dtype == torch.bfloat16
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=half)
-
-    @property
-    def device(self) -> torch.device:
-        """Where the weights are."""
-        device: torch.device = self.model.device
-        return device
-
-    @property
-    def has_adapter(self) -> bool:
-        """Whether adapters are trained instead of all weights."""
-        return hasattr(self.model, "peft_config")
-
-    def parameters(self) -> list[nn.Parameter]:
-        """The trained parameters."""
-        return list(self._collect_trained().values())
-
-    def twin(self, name: str) -> Self:
-        """A copy of this policy that is trained separately.
-
-        With LoRA it is another adapter of the same model, called `name`; else a second model.
-        """
-        other = copy.copy(self)
-        other.forget_reference()
-        if self.has_adapter:
-            with _without_peft_warning(), torch.random.fork_rng(devices=[]):
-                self.model.add_adapter(name, copy.deepcopy(self.model.peft_config[self.adapter]))
-            other.adapter = name
-        elif self.is_sharded:
-            other.model = self._make_untrained(self.device)
-            other.shard()
-        else:
-            other.model = copy.deepcopy(self.model)
-        other.set_weights(self.weights())
-        return other
-
-    def replica(self) -> Self:
-        """A copy that is not trained, to sample from, or this policy if nothing in it is trained.
-
-        Make it before `shard`; `update` brings it up to date.
-        """
-        if not self.parameters():
-            return self
-        other = copy.copy(self)
-        other.forget_reference()
-        other.model = copy.deepcopy(self.model)
-        return other.freeze()
-
-    @torch.no_grad()
-    def update(self, other: Self) -> None:
-        """Take over the trained weights of the policy that this one is a `replica` of."""
-        own = dict(self.model.named_parameters())
-        for name, parameter in other.model.named_parameters():
-            if f".{self.adapter}." in name if self.has_adapter else parameter.requires_grad:
-                own[name].copy_(sharding.full(parameter))
-
-    @property
-    def is_sharded(self) -> bool:
-        """Whether this process has only a part of the weights."""
-        return any(map(sharding.is_sharded, self.model.parameters()))
-
-    def shard(self) -> None:
-        """Divide the weights among the processes (`trainer.scale.sharding`); adapters stay whole.
-
-        Raises:
-            ValueError: It is a vision-language model or a mixture of experts.
-        """
-        config = self.model.config.get_text_config()
-        if self.vision or any(getattr(config, name, None) for name in _EXPERTS):
-            kind = "a vision-language model" if self.vision else "a mixture of experts"
-            raise ValueError(
-                f"{self.name!r} is {kind}, which trains in one process; start without torchrun"
-            )
-        blocks = set(self._base._no_split_modules or ())  # noqa: SLF001 - its only public place
-        whole = self.parameters() if self.has_adapter else []
-        half = self.dtype == torch.bfloat16 and not self.has_adapter
-        sharding.shard(self.model, blocks, whole, half=half)
-        if self._reference is not None:
-            trained = self._collect_trained()
-            self._reference = {
-                name: sharding.like(kept, trained[name]) for name, kept in self._reference.items()
-            }
-
-    def _make_untrained(self, device: torch.device | str) -> Any:
-        """A model of this architecture with other weights, in float32."""
-        from torch.distributed.fsdp import FSDPModule
-
-        kind: Any = next(c for c in type(self.model).__mro__ if not issubclass(c, FSDPModule))
-        with torch.random.fork_rng(devices=[]), torch.device(device):
-            model = kind(self.model.config).float()
-        model.tie_weights()
-        return self._prepare(model)
-
-    @property
-    def _base(self) -> Any:
-        """The model without its adapters."""
-        return self.model.get_base_model() if self.has_adapter else self.model
-
-    def weights(self) -> dict[str, Tensor]:
-        """A copy of the trained weights; of a sharded policy, this process's part of them."""
-        return {name: p.detach().clone() for name, p in self._collect_trained().items()}
-
-    def set_weights(self, weights: Mapping[str, Tensor]) -> None:
-        """Set the trained weights to those of `weights()`, of this policy or its twin."""
-        sharding.assign(self._collect_trained(), weights)
-
-    def export_weights(self) -> Iterator[tuple[str, Tensor]]:
-        """All weights by their names in a checkpoint of the model, an adapter merged into them.
-
-        Whole weights, one at a time; of a sharded policy all processes must take each of them.
-        """
-        for name, parameter in self._base.named_parameters():
-            if ".lora_" in name:
-                continue
-            weight = sharding.full(parameter.detach())
-            if name.endswith(".base_layer.weight"):
-                layer: Any = self._base.get_submodule(name.removesuffix(".base_layer.weight"))
-                if self.adapter in layer.lora_A:
-                    weight = weight + layer.get_delta_weight(self.adapter).detach()
-            yield name.replace(".base_layer.", "."), weight
-
-    @contextmanager
-    def active(self) -> Iterator[None]:
-        """Context in which the model uses this policy's adapter, if it has one."""
-        before = self.model.active_adapter if self.has_adapter else self.adapter
-        if before == self.adapter:
-            yield
-            return
-        self.model.set_adapter(self.adapter)
-        try:
-            yield
-        finally:
-            self.model.set_adapter(before)
 
     @contextmanager
     def training(self) -> Iterator[None]:
@@ -416,7 +232,7 @@ class Policy:
         `context` has the model's other arguments, under the names of today's transformers. Returns
         the result of `head`, and what the model made of it.
         """
-        if "cache" in context and not _has_cache(type(self._base).forward):
+        if "cache" in context and not _has_cache(type(self.base).forward):
             context = context | {"past_key_values": context["cache"]}  # its name before 5.24
             del context["cache"]
         results: list[Tensor] = []
@@ -465,30 +281,22 @@ class Policy:
         if not self._packs:
             if self.vision:
                 raise ValueError("update.packed is for text-only models; set update.packed=false")
-            gap, leaks = self._compare_packed()
-            if leaks or gap > _PACKED_ROUNDING[self.dtype]:
+            if not self._keeps_rows_apart():
                 raise ValueError(
-                    f"this model does not keep packed rows apart (states differ by {gap:.1%}"
-                    f"{', and by the row before' if leaks else ''}); set update.packed=false"
+                    "this model does not keep packed rows apart; set update.packed=false"
                 )
             self._packs = True
         return {"position_ids": batch.positions}
 
     @torch.no_grad()
-    def _compare_packed(self) -> tuple[float, bool]:
-        """How far states of packed rows are from those alone, and whether rows see each other."""
-        lengths = [24, 16, 8]
-        ids = torch.arange(1, 1 + sum(lengths), device=self.device)[None] % self.vocabulary
-        places = torch.cat([torch.arange(n, device=self.device) for n in lengths])[None]
+    def _keeps_rows_apart(self) -> bool:
+        """Whether the states of a packed row stay the same when the row before it changes."""
+        ids = torch.arange(1, 41, device=self.device)[None] % self.vocabulary
+        places = torch.cat([torch.arange(24), torch.arange(16)])[None].to(self.device)
+        other = torch.cat([ids[:, :24].flip(1), ids[:, 24:]], 1)
         everywhere = torch.ones_like(ids).bool()
-        packed = self.states(ids, everywhere, position_ids=places)
-        other = ids.clone()
-        other[0, : lengths[0]] = ids[0, : lengths[0]].flip(0)
-        changed = self.states(other, everywhere, position_ids=places)[lengths[0] :]
-        rows = torch.split(ids, lengths, dim=1)
-        alone = torch.cat([self.states(row, torch.ones_like(row).bool()) for row in rows])
-        leak = (packed[lengths[0] :] - changed).abs().max() > 1e-5 * alone.abs().max()
-        return ((packed - alone).norm() / alone.norm()).item(), bool(leak)
+        one, two = (self.states(i, everywhere, position_ids=places)[24:] for i in (ids, other))
+        return bool((one - two).abs().max() <= 1e-5 * one.abs().max())
 
     def encode_images(self, ids: Tensor, images: Sequence[Picture]) -> dict[str, Tensor]:
         """Model inputs for the images of whole rows [B, L], in row order."""
@@ -499,11 +307,7 @@ class Policy:
 
         Costs a copy of the trained weights; with LoRA that is the adapter.
         """
-        self._reference = self.weights()
-
-    def forget_reference(self) -> None:
-        """Have no reference, or the model without its adapter."""
-        self._reference = None
+        self.reference = self.weights()
 
     @contextmanager
     def as_reference(self) -> Iterator[None]:
@@ -511,20 +315,12 @@ class Policy:
 
         That is the policy at `keep_reference`, else the model without its adapter.
         """
-        if self._reference is None:
+        if self.reference is None:
             with self.model.disable_adapter():
                 yield
             return
-        with sharding.exchange_weights(self._collect_trained(), self._reference):
+        with sharding.exchange_weights(self.collect_trained(), self.reference):
             yield
-
-    def _collect_trained(self) -> dict[str, nn.Parameter]:
-        """Trained parameters by name; names of adapter weights omit the name of the adapter."""
-        named = dict(self.model.named_parameters())
-        if not self.has_adapter:
-            return {name: p for name, p in named.items() if p.requires_grad}
-        mine = f".{self.adapter}."
-        return {name.replace(mine, "."): p for name, p in named.items() if mine in name}
 
     def save(self, folder: Path) -> None:
         """Write weights (or the adapter), tokenizer and reference to `folder`.
@@ -537,7 +333,7 @@ class Policy:
             if self.is_sharded and not self.has_adapter
             else {}
         )
-        reference = sharding.gather_weights((self._reference or {}).items())
+        reference = sharding.gather_weights((self.reference or {}).items())
         parallel.run_on_first(lambda: self._write(folder, whole, reference))
 
     def _write(self, folder: Path, whole: dict[str, Tensor], reference: dict[str, Tensor]) -> None:
@@ -547,7 +343,7 @@ class Policy:
         # no embedding has an adapter; to find that out, peft would request the base from the hub
         one = {"save_embedding_layers": False, "selected_adapters": [self.adapter]}
         if whole:
-            self._make_untrained("meta").save_pretrained(folder, state_dict=whole)
+            self.make_untrained("meta").save_pretrained(folder, state_dict=whole)
         else:
             self.model.save_pretrained(folder, **one if self.has_adapter else {})
         self.tokenizer.save_pretrained(folder)
@@ -560,53 +356,30 @@ class Policy:
         """Restore, bit for bit, the weights and the reference that `save` wrote to `folder`.
 
         Raises:
-            FileNotFoundError: The folder has no weights.
-            ValueError: The weights are damaged, or belong to another architecture.
+            ValueError: The weights belong to another architecture.
         """
+        from safetensors.torch import load_file
+
         loaded: Any
         if self.has_adapter:
             from peft import set_peft_model_state_dict
 
-            state = _read_tensors(folder / "adapter_model.safetensors")
+            state = load_file(folder / "adapter_model.safetensors")
             loaded = set_peft_model_state_dict(self.model, state)
             missing = [name for name in loaded.missing_keys if "lora_" in name]
         else:
-            state = _read_tensors(folder / "model.safetensors")
-            loaded = self.model.load_state_dict(state, strict=False)
+            loaded = self.model.load_state_dict(
+                load_file(folder / "model.safetensors"), strict=False
+            )
             missing = sorted({*loaded.missing_keys} - {*self.model.all_tied_weights_keys})
         if missing or loaded.unexpected_keys:
             raise ValueError(
                 f"{folder} holds another architecture than this policy: "
                 f"missing {missing[:3]}, unexpected {loaded.unexpected_keys[:3]}"
             )
-        reference = folder / REFERENCE
-        self._reference = None
-        if reference.is_file():
-            self._reference = {k: t.to(self.device) for k, t in _read_tensors(reference).items()}
-
-
-def _read_tensors(file: Path) -> dict[str, Tensor]:
-    """Tensors of a safetensors file.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file is damaged.
-    """
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    try:
-        return load_file(file)
-    except (FileNotFoundError, SafetensorError) as error:
-        kind = ValueError if file.is_file() else FileNotFoundError
-        raise kind(f"{file} is damaged or missing ({error}); use another checkpoint") from error
-
-
-@contextmanager
-def _without_peft_warning() -> Iterator[None]:
-    with warnings.catch_warnings():  # peft 0.21 uses a deprecated name of transformers 5.23
-        warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)
-        yield
+        self.reference = None
+        if (reference := folder / REFERENCE).is_file():
+            self.reference = {k: t.to(self.device) for k, t in load_file(reference).items()}
 
 
 @functools.cache

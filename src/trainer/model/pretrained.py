@@ -15,17 +15,11 @@ import torch
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-POCKETS = (
-    *("pocket", "pocket-apps", "pocket-puzzles", "pocket-shop", "pocket-talk", "pocket-wiki"),
-)
+POCKETS = ("pocket", "pocket-apps", "pocket-puzzles", "pocket-shop", "pocket-talk", "pocket-wiki")
 """Small policies of this package: "pocket" for the household, each other for one environment."""
 NAMES = (*POCKETS, "smollm2-135m")
 """Names of models that need no hub."""
-_NEEDED = (
-    ("configuration", ("config.json", "adapter_config.json"), "model"),
-    ("weights", ("*.safetensors", "*.bin"), "model"),
-    ("tokenizer", ("tokenizer.json", "tokenizer.model", "vocab.json"), "tokenizer"),
-)
+_TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json")
 _HUB = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 
 
@@ -84,8 +78,8 @@ def resolve(name: str) -> str:
     """Folder or hub name of the model `name`.
 
     Raises:
-        FileNotFoundError: `name` is not a known name, a folder or a hub name, or the folder is
-            incomplete.
+        FileNotFoundError: `name` is not a known name, a folder or a hub name, or the folder has no
+            tokenizer.
     """
     if name == "smollm2-135m":
         return str(unpack_smollm2())
@@ -103,12 +97,10 @@ def resolve(name: str) -> str:
                 f"a hub name, or one of {', '.join(NAMES)}"
             )
         return name
-    for what, patterns, remedy in _NEEDED:
-        if not any(any(folder.glob(pattern)) for pattern in patterns):
-            raise FileNotFoundError(
-                f"the model {name!r} has no {what}: {folder} holds none of {', '.join(patterns)}; "
-                f"save it there with {remedy}.save_pretrained"
-            )
+    if not any((folder / file).is_file() for file in _TOKENIZERS):
+        raise FileNotFoundError(
+            f"the model {name!r} has no tokenizer; save it there with tokenizer.save_pretrained"
+        )
     return str(folder)
 
 

@@ -12,7 +12,6 @@ import json
 import os
 import re
 from functools import cache
-from importlib.resources import files
 from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -22,12 +21,14 @@ from trainer.errors import RecipeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from importlib.resources.abc import Traversable
 
 AXES = ("environment", "method", "model")
 """The kinds of parts of a recipe; their files are in the folders `environments` and so on."""
 WHEN = "when"
 STUDY = "study"
+_FOLDERS = {axis: Path(__file__).parent / f"{axis}s" for axis in AXES} | {
+    STUDY: Path(__file__).parent / "studies"
+}
 _SECTIONS = 2  # depth of sections, e.g. [policy.lora]; a deeper empty table is a value
 Key: TypeAlias = tuple[str, ...]
 
@@ -74,14 +75,13 @@ class Part(NamedTuple):
 @cache
 def names(axis: str) -> tuple[str, ...]:
     """Sorted names of the shipped files of an axis, or of STUDY."""
-    entries = (entry.name for entry in _folder(axis).iterdir())
-    return tuple(sorted(name.removesuffix(".toml") for name in entries if name.endswith(".toml")))
+    return tuple(sorted(path.stem for path in _FOLDERS[axis].glob("*.toml")))
 
 
 @cache
 def part(axis: str, name: str) -> Part:
     """Read a shipped part."""
-    return _make_part(name, _parse_file(_folder(axis) / f"{name}.toml"))
+    return _make_part(name, _parse_file(_FOLDERS[axis] / f"{name}.toml"))
 
 
 def compose(words: Sequence[str | Path]) -> Composition:
@@ -130,7 +130,7 @@ def study(name: str) -> dict[str, Composition]:
         RecipeError: There is no such study.
     """
     _name_part({}, STUDY, name)
-    table = _parse_file(_folder(STUDY) / f"{name}.toml")
+    table = _parse_file(_FOLDERS[STUDY] / f"{name}.toml")
     parts = {axis: str(table.pop(axis)) for axis in ("environment", "model")}
     methods, _ = table.pop("methods"), table.pop("about")
     shared = _make_part(f"study {name}", table)
@@ -151,7 +151,13 @@ def _layer_parts(parts: Mapping[str, str], above: Sequence[Part]) -> Composition
     layers += [one.when.get(other, {}) for one in above for other in shipped]
     settings: dict[Key, Setting] = {}
     for layer in layers:
-        _add_layer(settings, layer)
+        before, name = (one.get(("credit", "name")) for one in (settings, layer))
+        if before and name and name.value != before.value:
+            # another estimator removes the options of the previous one
+            settings = {
+                key: value for key, value in settings.items() if key[:2] != ("credit", "options")
+            }
+        settings |= layer
     abouts = [one.about for one in [*shipped.values(), *above] if one.about]
     return Composition("-".join(shipped), " ".join(abouts), settings)
 
@@ -182,15 +188,6 @@ def _make_part(name: str, table: dict[str, Any]) -> Part:
     return Part(name, about, dict(_flatten(table, name)), when)
 
 
-def _add_layer(settings: dict[Key, Setting], layer: Mapping[Key, Setting]) -> None:
-    """Add a layer; another estimator removes the options of the previous one."""
-    name = ("credit", "name")
-    if name in layer and name in settings and settings[name].value != layer[name].value:
-        for key in [key for key in settings if key[:2] == ("credit", "options")]:
-            del settings[key]
-    settings.update(layer)
-
-
 def _flatten(table: Any, file: str, above: Key = ()) -> Iterator[tuple[Key, Setting]]:
     import tomlkit
 
@@ -210,11 +207,7 @@ def join_key(key: Key) -> str:
     )
 
 
-def _folder(axis: str) -> Traversable:
-    return files("trainer") / "recipes" / ("studies" if axis == STUDY else f"{axis}s")
-
-
-def _parse_file(source: Traversable | Path) -> dict[str, Any]:
+def _parse_file(source: Path) -> dict[str, Any]:
     """A TOML file as tables that keep their comments.
 
     Raises:

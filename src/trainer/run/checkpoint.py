@@ -13,7 +13,6 @@ import shutil
 import warnings
 from dataclasses import dataclass
 from hashlib import blake2b, file_digest
-from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -25,6 +24,7 @@ from trainer.options import explain_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 _Record = TypeVar("_Record")
 MANIFEST = "manifest.json"
@@ -72,7 +72,12 @@ class Checkpoints:
         except (OSError, RuntimeError, MemoryError, SafetensorError) as error:  # Runtime: of torch
             if parallel.rank() == 0:
                 shutil.rmtree(part, ignore_errors=True)
-            raise CheckpointError(self._unwritten(step, error)) from error
+            remedy = "" if is_of_disk(error) else find_shortage(error)
+            raise CheckpointError(
+                f"checkpoint step_{step} could not be written to {self.folder} "
+                f"({message_of(error)}); those before it are intact; "
+                f"{remedy or 'make room'}, then continue with --resume"
+            ) from error
         parallel.run_on_first(self._prune)
         return final
 
@@ -116,17 +121,6 @@ class Checkpoints:
         """Steps that have a checkpoint, valid or not, in increasing order."""
         found = self.folder.glob("step_*") if self.folder.is_dir() else ()
         return sorted(int(p.name[5:]) for p in found if p.is_dir() and p.name[5:].isdecimal())
-
-    def _unwritten(self, step: int, error: Exception) -> str:
-        remedy = "Make room" if is_of_disk(error) else find_shortage(error) or "Make room"
-        free = shutil.disk_usage(self.folder if self.folder.is_dir() else Path()).free / 2**20
-        steps = self.steps()
-        earlier = f"step_{steps[-1]} before it is intact" if steps else "there is no earlier one"
-        return (
-            f"checkpoint step_{step} could not be written to {self.folder} ({message_of(error)}; "
-            f"{free:.0f} MiB free); {earlier}. {remedy[0].upper()}{remedy[1:]}, then continue with "
-            "--resume"
-        )
 
     def _prune(self) -> None:
         loose = [step for step in self.steps() if step not in self.pinned]

@@ -37,6 +37,8 @@ ENDPOINTS = {"credit.models.judge", "env.options.partner", "env.options.judge"}
 """Sections with the options of an endpoint; all but `endpoint.ANSWERING` may change, too."""
 _OF_A_RUN = ("checkpoints/step_*", "metrics.jsonl", "eval/step_*.json", "episodes/step_*.parquet")
 """What a run writes, after its config.toml."""
+_REPORTED = {"turn_reward": "turn_reward", "gold_logprob": "answers"}
+"""What an environment reports in `info` for an optional column of `Turns`."""
 
 
 class RunError(ValueError):
@@ -79,20 +81,13 @@ def check_columns(name: str, method: Method, rollouts: Rollouts) -> None:
     """
     estimator = getattr(method, "estimator", None)  # DPO has none
     check_success(f"credit.name={name!r}", estimator, rollouts.env.id, graded=rollouts.graded)
-    reports = rollouts.probe() if method.needs else []
-    if "turn_reward" in method.needs and not any(info.get("turn_reward") for info in reports):
-        raise RunError(
-            f"credit.name={name!r} reads turn rewards, but {rollouts.env.id} reports none in "
-            "info['turn_reward']; take SearchQA-v0 or WikiSearch-v0, another credit.name, "
-            "or add verifiers by env.wrappers={'credit.rewards:TurnVerifier'={weights={...}}}"
-        )
-
-    if "gold_logprob" in method.needs and not any(info.get("answers") for info in reports):
-        raise RunError(
-            f"credit.name={name!r} reads the probability of the right answer, but "
-            f"{rollouts.env.id} reports no info['answers']; take SearchQA-v0 or WikiSearch-v0, or "
-            "another credit.name"
-        )
+    for key in [_REPORTED[column] for column in method.needs if column in _REPORTED]:
+        if not any(info.get(key) for info in rollouts.probe()):
+            raise RunError(
+                f"credit.name={name!r} reads info[{key!r}], but {rollouts.env.id} reports none; "
+                "take SearchQA-v0 or WikiSearch-v0, another credit.name, or, for turn rewards, add "
+                "verifiers by env.wrappers={'credit.rewards:TurnVerifier'={weights={...}}}"
+            )
 
 
 def check_source(recipe: Recipe) -> None:

@@ -11,7 +11,7 @@ import re
 from base64 import b64encode
 from html import escape
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -58,9 +58,7 @@ _WINDOW = 5  # steps of the running mean of a long curve
 _TURNS = 60  # most turns of the figure of credit
 TITLES = {
     "valid": "Valid turns",
-    "return": "Return",
     "turns": "Turns of an episode",
-    "reply_tokens": "Tokens of a reply",
     "entropy": "Entropy of a token, nats",
     "truncated": "Episodes cut off",
     "dead_groups": "Groups with equal outcomes",
@@ -70,33 +68,30 @@ TITLES = {
     "approx_kl": "KL of the update, nats",
     "clip_fraction": "Tokens clipped",
     "grad_norm": "Norm of the gradient",
-    "loss": "Loss",
     "logprob_gap": "Gap of sampler and update, nats",
-    "explained_variance": "Critic: explained variance",
-    "prm_accuracy": "Implicit rewards: pair accuracy",
-    "prm_kl": "Implicit rewards: KL to the policy, nats",
-    "dpo_accuracy": "DPO: pair accuracy",
-    "outliers": "STAPO: share of outlier turns",
-    "alpha": "HAS: α",
-    "turnrd_error": "TurnRD: squared error of the return, before training on the round",
-    "turnrd_film_effect": "FiLM: change of the values if it is removed",
-    "turnrd_shuffle_effect": "FiLM: increase of the error with shuffled goals",
-    "turnrd_film_scale": "FiLM: norm of Δγ",
-    "tokens_per_second": "Tokens a second, sampling",
-    "seconds": "Seconds of a step",
 }
-"""Titles of the logged values of reinforcement learning that are drawn."""
+"""Titles of logged values that their names do not explain."""
+_UNDRAWN = {
+    *("step", "stage", "time", "success", "episodes", "tokens", "skipped", "kl_coefficient"),
+    *("learning_rate", "eval_success", "eval_valid", "eval_return"),
+}
 
 
 def draw_values(lines: Sequence[dict[str, Any]]) -> list[tuple[str, str, str]]:
-    """Title, last value and figure of each logged value of `TITLES`, and of the warm start."""
-    wanted = [("sft", "loss", "Warm start: loss"), *(("rl", *one) for one in TITLES.items())]
+    """Title, last value and figure of each logged value, and of the loss of the warm start."""
+    keys = dict.fromkeys(key for line in lines if line.get("stage") == "rl" for key in line)
     made = []
-    for stage, key, title in wanted:
+    for stage, key in [("sft", "loss"), *(("rl", key) for key in keys if key not in _UNDRAWN)]:
         if points := _list_points(lines, stage, key):
+            title = f"Warm start: {key}" if stage == "sft" else name_value(key)
             last = f"{points[-1][1]:,.3g}"
             made.append((title, last, _draw_value(points, f"{title}: {last} at the end")))
     return made
+
+
+def name_value(key: str) -> str:
+    """The title of a logged value."""
+    return TITLES.get(key, key.replace("_", " ").capitalize())
 
 
 def _list_points(lines: Sequence[dict[str, Any]], stage: str, key: str) -> list[tuple[int, float]]:
@@ -185,10 +180,10 @@ def _make_axes(width: float, height: float) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def strip_axes(axes: Axes, grid: str = "y") -> None:
-    """Axes without a box, with a grid along `grid` ("x" or "y") behind the data."""
+def strip_axes(axes: Axes, grid: Literal["x", "y"] = "y") -> None:
+    """Axes without a box, with a grid along `grid` behind the data."""
     axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis=grid, color=LINE, linewidth=0.8)  # type: ignore[arg-type]
+    axes.grid(axis=grid, color=LINE, linewidth=0.8)
     axes.set_axisbelow(True)
     axes.tick_params(length=3, width=0.8)
 

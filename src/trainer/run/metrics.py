@@ -252,7 +252,7 @@ class StallWatch:
     def __init__(self) -> None:
         self.recent: deque[dict[str, float]] = deque(maxlen=_STEPS)
 
-    def check_after(self, values: dict[str, float]) -> str:
+    def note_step(self, values: dict[str, float]) -> str:
         """What to say after a step with these values of its log, "" if nothing.
 
         After something was said, five more steps are read before more is.

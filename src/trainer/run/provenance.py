@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 import platform
 from dataclasses import asdict
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+import agent_envs
 from trainer.options import STRICT
 from trainer.run.checkpoint import read_json, write_text
 
@@ -58,7 +59,7 @@ def write(folder: Path, training: Panel, evaluation: Panel) -> None:
     made = Provenance(
         versions=list(dict.fromkeys([*before, own_version()])),
         python=platform.python_version(),
-        packages={name: _find_version(name) for name in _PACKAGES},
+        packages={name: version(name) for name in _PACKAGES},
         training=_describe_panel(training),
         evaluation=_describe_panel(evaluation),
     )
@@ -67,14 +68,7 @@ def write(folder: Path, training: Panel, evaluation: Panel) -> None:
 
 def own_version() -> str:
     """The version of agent-envs that runs."""
-    return _find_version("agent-envs")
-
-
-def _find_version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "not installed"
+    return agent_envs.__version__
 
 
 def _describe_panel(panel: Panel) -> Tasks:

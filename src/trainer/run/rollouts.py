@@ -75,18 +75,19 @@ def align(sequences: Sequence[Sequence[str]]) -> list[list[int]]:
     """Rows of R sequences of anchors, such that equal anchors share a row: lengths [R] -> [R][T].
 
     The first visit of a state is matched with first visits, the second with second ones. A turn
-    waits for the rollouts that come into its state later; where they wait for each other, the first
-    goes on alone.
+    waits for the rollouts that come into its state later; where all wait, those go on for which the
+    fewest come.
     """
     left = [_count_visits(anchors) for anchors in sequences]
     rows: list[list[int]] = [[] for _ in left]
     row = 0
     while any(left):
-        later = {visit for visits in left for visit in visits[1:]}
-        ready = [index for index, visits in enumerate(left) if visits and visits[0] not in later]
-        for index in ready or [next(index for index, visits in enumerate(left) if visits)]:
-            left[index].pop(0)
-            rows[index].append(row)
+        later = Counter(visit for visits in left for visit in visits[1:])
+        fewest = min(later[visits[0]] for visits in left if visits)
+        for place, visits in zip(rows, left, strict=True):
+            if visits and later[visits[0]] == fewest:
+                visits.pop(0)
+                place.append(row)
         row += 1
     return rows
 

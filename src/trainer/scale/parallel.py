@@ -11,7 +11,7 @@ for ever: all processes call these functions in the same order, and what is pass
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -33,23 +33,10 @@ PATIENCE = timedelta(hours=2)
 """How much later than another a process may come to a common point."""
 _FAILED = "agent-envs/failed"
 _GONE = ("closed by peer", "reset by peer", "connection was", "timed out", "nccl", "gloo")
-_NEEDED = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 class RankError(ChildProcessError):
     """Another process of the run failed; the message has its error."""
-
-
-def read_world_size() -> int:
-    """Number of processes that torchrun started, 1 without it.
-
-    Raises:
-        ValueError: $WORLD_SIZE is not a positive number.
-    """
-    given = os.environ.get("WORLD_SIZE", "1")
-    if not given.isdecimal() or not int(given):
-        raise ValueError(f"$WORLD_SIZE is the number of processes, got {given!r}; use torchrun")
-    return int(given)
 
 
 def size() -> int:
@@ -74,14 +61,9 @@ def join_processes(device: str) -> Iterator[None]:
             device is one GPU.
         RankError: Another process failed.
     """
-    if (count := read_world_size()) == 1:
+    if (count := int(os.environ.get("WORLD_SIZE", "1"))) == 1:
         yield
         return
-    if missing := [name for name in _NEEDED if not os.environ.get(name)]:
-        raise ValueError(
-            f"$WORLD_SIZE is {count}, but {', '.join(missing)} not set: start several "
-            "processes with torchrun, or unset WORLD_SIZE for one"
-        )
     gpus = device.startswith("cuda") or (device == "auto" and torch.cuda.is_available())
     if gpus:
         if ":" in device:
@@ -122,29 +104,22 @@ def _raise_first(store: Any, error: BaseException) -> None:
     cause: BaseException | None = error
     while cause is not None and not _is_loss(cause):
         cause = cause.__cause__
-    lost, text = cause is not None, str(cause)
-    try:
-        if not lost:
+    with suppress(RuntimeError, ValueError):  # the store is gone with process 0
+        if cause is None:
             store.set(_FAILED, f"process {rank()} of {size()} failed: {_describe_error(error)}")
-            return
-        text = store.get(_FAILED).decode() if store.check([_FAILED]) else _describe_loss(text)
-    except (RuntimeError, ValueError):  # the store is gone with process 0
-        text = _describe_loss(text) if lost else ""
-    if lost:
-        raise RankError(text) from error
+        elif store.check([_FAILED]):
+            raise RankError(store.get(_FAILED).decode()) from error
+    if cause is not None:
+        raise RankError(
+            f"another process of the run ended without a word ({str(cause).splitlines()[0]:.200}); "
+            "look at its output, and continue with --resume"
+        ) from error
 
 
 def _is_loss(error: BaseException) -> bool:
     """Whether an error is that of a connection to another process."""
     found = str(error).lower()
     return isinstance(error, RuntimeError) and any(word in found for word in _GONE)
-
-
-def _describe_loss(text: str) -> str:
-    return (
-        f"another process of the run ended without a word ({text.splitlines()[0][:200]}); look at "
-        "its output, and continue with --resume"
-    )
 
 
 def _describe_error(error: BaseException) -> str:
@@ -230,13 +205,9 @@ def check_shared(folder: Path) -> None:
     """
     mark = folder / ".shared"
     run_on_first(mark.touch)
-    seen = gather(mark.is_file)
+    seen = str(mark.is_file())
+    check_alike(f"{folder}, which must be a folder that all machines share (--out)", seen)
     run_on_first(mark.unlink)
-    if not all(seen):
-        raise ValueError(
-            f"process {seen.index(False)} of {size()} does not see the run folder {folder} of "
-            "process 0; give --out a folder that all machines share"
-        )
 
 
 def sum_totals(values: Mapping[str, float]) -> dict[str, float]:

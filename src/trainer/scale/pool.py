@@ -90,7 +90,7 @@ class PooledRollouts(Rollouts):
         engine = cast("VLLMEngine", sampler.engine)
         cores = max(1, self.env.processes)
         players = self.pool.prepare(engine.options, sampler.policy.tokenizer, cores)
-        order = Order(plain, sampler.decoding, engine.version, engine.sent, seed)
+        order = Order(plain, sampler.decoding, engine.version, engine.backend.sent, seed)
         parts = divide_tasks(tasks, self.pool.actors)
         return self.pool.play(players, order, [Part(first + at, some) for at, some in parts])
 
@@ -123,7 +123,7 @@ class Pool:
         if not ray.is_initialized():
             try:
                 ray.init()  # on this machine, or with the cluster of `$RAY_ADDRESS`
-            except Exception as error:
+            except (OSError, RuntimeError) as error:
                 raise EngineError(
                     f"sampling.actors={self.actors}: Ray does not start ({describe_error(error)}): "
                     f"{find_shortage(error) or 'look at its logs in /tmp/ray'}"

@@ -6,13 +6,13 @@ out: tensor, pipeline and expert parallelism.
 
 from __future__ import annotations
 
-import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
-from torch.distributed.tensor import DTensor
+from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from trainer.scale.parallel import mesh, rank, run_on_first, size
 
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from torch import Tensor, nn
-
-_KEY = "sharded"
-_EPSILON = 1e-6  # as in torch.nn.utils.clip_grad_norm_
 
 
 def shard(model: nn.Module, blocks: set[str], whole: Iterable[nn.Parameter], *, half: bool) -> None:
@@ -68,11 +65,6 @@ def is_sharded(tensor: Tensor) -> bool:
     return isinstance(tensor, DTensor)
 
 
-def part(tensor: Tensor) -> Tensor:
-    """This process's part of a tensor, which shares its memory."""
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
-
-
 def full(tensor: Tensor) -> Tensor:
     """The whole tensor; all processes call this at the same time."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
@@ -86,12 +78,10 @@ def gather_weights(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
 
 def like(tensor: Tensor, parameter: Tensor) -> Tensor:
     """A tensor divided as a parameter of the same shape is."""
-    if not isinstance(parameter, DTensor) or tensor.shape != parameter.shape:
+    if isinstance(tensor, DTensor) or not isinstance(parameter, DTensor):
         return tensor
-    if isinstance(tensor, DTensor):
+    if tensor.shape != parameter.shape:  # e.g. a number of steps
         return tensor
-    from torch.distributed.tensor import distribute_tensor
-
     there = tensor.to(parameter.device)
     return distribute_tensor(there, parameter.device_mesh, parameter.placements, src_data_rank=None)
 
@@ -107,23 +97,20 @@ def assign(parameters: Mapping[str, nn.Parameter], weights: Mapping[str, Tensor]
 def exchange_weights(
     parameters: Mapping[str, nn.Parameter], weights: Mapping[str, Tensor]
 ) -> Iterator[None]:
-    """Context in which parameters have other weights, divided as they are."""
-    if any(map(is_sharded, parameters.values())):  # gathered from where they are
-        mine = {name: p.detach().clone() for name, p in parameters.items()}
-        assign(parameters, weights)
-        try:
-            yield
-        finally:
-            assign(parameters, mine)
-        return
-    current = {name: p.data for name, p in parameters.items()}
+    """Context in which parameters and weights, divided as they are, have each other's values."""
+    _swap(parameters, weights)
     try:
-        for name, parameter in parameters.items():
-            parameter.data = weights[name]
         yield
     finally:
-        for name, parameter in parameters.items():
-            parameter.data = current[name]
+        _swap(parameters, weights)
+
+
+@torch.no_grad()
+def _swap(parameters: Mapping[str, nn.Parameter], weights: Mapping[str, Tensor]) -> None:
+    for name, parameter in parameters.items():
+        own = parameter.detach().clone()
+        parameter.copy_(weights[name])
+        weights[name].copy_(own)
 
 
 def groups(parameters: Sequence[nn.Parameter]) -> list[dict[str, Any]]:
@@ -139,92 +126,40 @@ def clip(parameters: Sequence[nn.Parameter], limit: float) -> Tensor:
     """
     if size() == 1:
         return torch.nn.utils.clip_grad_norm_(parameters, limit)
-    whole = [p.grad for p in parameters if p.grad is not None and not is_sharded(p)]
-    parts = [part(p.grad) for p in parameters if p.grad is not None and is_sharded(p)]
-    if whole:
-        flat = torch.cat([gradient.flatten() for gradient in whole])
-        dist.all_reduce(flat)
-        sizes = [gradient.numel() for gradient in whole]
-        for gradient, total in zip(whole, torch.split(flat, sizes), strict=True):
-            gradient.copy_(total.view_as(gradient))
-    squares = _squares(parts, mesh().device_type)
-    dist.all_reduce(squares)
-    norm = (squares + _squares(whole, mesh().device_type)).sqrt().float()
-    scale = (limit / (norm + _EPSILON)).clamp(max=1.0)
-    for gradient in [*whole, *parts]:
-        gradient.mul_(scale)
+    for parameter in parameters:
+        if parameter.grad is not None and not is_sharded(parameter):
+            dist.all_reduce(parameter.grad)
+    kinds = [group["params"] for group in groups(parameters)]
+    norms = [full(get_total_norm([p.grad for p in kind if p.grad is not None])) for kind in kinds]
+    norm: Tensor = torch.linalg.vector_norm(torch.stack(norms))
+    for kind in kinds:
+        clip_grads_with_norm_(kind, limit, norm)
     return norm
 
 
-def _squares(tensors: list[Tensor], device: str) -> Tensor:
-    start = torch.zeros((), dtype=torch.float64, device=device)
-    norms = (torch.linalg.vector_norm(tensor, dtype=torch.float64) for tensor in tensors)
-    return sum((norm.square() for norm in norms), start)
-
-
 def save(state: Mapping[str, Any], path: Path) -> None:
-    """Write a state, to be read by `load` in any number of processes.
+    """Write a state, with whole tensors; all processes call this at the same time.
 
-    Sharded tensors are in a folder beside `path`, each process writes its own parts of them.
+    Process 0 has all of it in CPU memory meanwhile.
 
     Raises:
-        RankError: A process could not write.
-        OSError: This one could not.
+        RankError: It could not be written.
     """
-    parts: dict[str, Tensor] = {}
-    state = _without(state, "", parts)
-    if parts:
-        from torch.distributed.checkpoint.api import CheckpointException
-        from torch.distributed.checkpoint.state_dict_saver import save as write
-
-        try:
-            write(parts, checkpoint_id=path.with_suffix(".parts"))
-        except CheckpointException as error:  # the same in all processes
-            raise OSError(str(error)) from error
-    run_on_first(lambda: torch.save(state, path))
+    whole = _gather(state)
+    run_on_first(lambda: torch.save(whole, path))
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Read a state that `save` wrote; tensors that were sharded are so among today's processes."""
-    state: dict[str, Any] = torch.load(path, weights_only=True, map_location="cpu")
-    folder = path.with_suffix(".parts")
-    if not folder.is_dir():
-        return state
-    from torch.distributed.checkpoint.filesystem import FileSystemReader
-    from torch.distributed.checkpoint.state_dict_loader import load as read
-    from torch.distributed.tensor import Shard, zeros
-
-    known: dict[str, Any] = FileSystemReader(folder).read_metadata().state_dict_metadata
-    parts: dict[str, Tensor] = {}
-    for name, about in known.items():
-        dtype = about.properties.dtype
-        if size() == 1:
-            parts[name] = torch.zeros(about.size, dtype=dtype)
-        else:
-            parts[name] = zeros(*about.size, dtype=dtype, device_mesh=mesh(), placements=[Shard(0)])
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*to load in a single process")
-        read(parts, checkpoint_id=folder, no_dist=size() == 1)
-    found: dict[str, Any] = _with(state, parts)
-    return found
-
-
-def _without(state: Any, name: str, parts: dict[str, Tensor]) -> Any:
-    """A nested state with names for its sharded tensors, which are put into `parts`."""
-    if isinstance(state, DTensor):
-        parts[name] = state.detach()
-        return {_KEY: name}
-    if isinstance(state, dict):
-        return {key: _without(value, f"{name}/{key}", parts) for key, value in state.items()}
-    if isinstance(state, list):
-        return [_without(value, f"{name}/{at}", parts) for at, value in enumerate(state)]
+    """Read a state that `save` wrote."""
+    state: dict[str, Any] = torch.load(path, weights_only=True, map_location="cpu", mmap=size() > 1)
     return state
 
 
-def _with(state: Any, parts: dict[str, Tensor]) -> Any:
-    """The inverse of `_without`."""
+def _gather(state: Any) -> Any:
+    """A nested state whose sharded tensors are whole in process 0, and None in the others."""
+    if isinstance(state, DTensor):
+        whole = full(state.detach())
+        return whole.cpu() if rank() == 0 else None
     if isinstance(state, dict):
-        if state.keys() == {_KEY}:
-            return parts[state[_KEY]]
-        return {key: _with(value, parts) for key, value in state.items()}
-    return [_with(value, parts) for value in state] if isinstance(state, list) else state
+        return {key: _gather(value) for key, value in state.items()}
+    return [_gather(value) for value in state] if isinstance(state, list) else state

@@ -20,6 +20,7 @@ import weakref
 from contextlib import suppress
 from functools import cached_property, partial
 from multiprocessing.connection import Connection, Pipe
+from operator import attrgetter
 from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -46,8 +47,6 @@ _BOOT = (
 
 GRACE = 5.0
 """Seconds in which a worker whose pipe is closed ends its call and closes its environments."""
-_AGAIN = 20
-"""How often an environment is made again, for one call, after its process ended in others."""
 
 
 class WorkerError(ServerError):
@@ -130,12 +129,12 @@ class Remote(gym.Env[str, str]):
         self._task = ""
         self._turns: list[tuple[str, dict[str, Any]]] = []  # of the running episode
         self._state = ""  # the anchor after them
-        self._make()
+        self._retry(self._make)
 
     @cached_property
     def panel(self) -> Panel:
         """The tasks of the split."""
-        found: Panel = self.call(_read_panel, what="panel")
+        found: Panel = self.call(_apply, attrgetter("unwrapped.panel"), (), what="panel")
         return found
 
     def reset(
@@ -176,31 +175,32 @@ class Remote(gym.Env[str, str]):
             WorkerError: The process ended, or the call took too long.
         """
         steps = steps or self._workers.env.max_turns + 1
-        for _ in range(_AGAIN):
-            try:
-                if self._process.ended:
-                    self._again()
-                return self._process.call(
-                    function, self._number, *given, what=what, task=task or self._task, steps=steps
-                )
-            except _LostError:
-                continue
-        raise WorkerError(
-            f"{self._workers.env.id}, task {self._task!r}: its worker process ended {_AGAIN} times "
-            "in calls of other environments; set env.processes higher, or mend the environment"
-        )
+
+        def call() -> Any:
+            if self._process.ended:
+                self._again()
+            return self._process.call(
+                function, self._number, *given, what=what, task=task or self._task, steps=steps
+            )
+
+        return self._retry(call)
+
+    def _retry(self, call: Callable[[], _Result]) -> _Result:
+        """Make a call again while its process has ended before, in a call of another environment.
+
+        Each time that other one has failed, so this ends.
+        """
+        while True:
+            with suppress(_LostError):
+                return call()
 
     def _make(self) -> None:
         """Make the environment in the process of its place."""
         workers = self._workers
-        for _ in range(_AGAIN):
-            self._process = workers.process(self._place)
-            with suppress(_LostError):
-                self._number, self.kind, self.reply_form = self._process.call(
-                    _make_environment, workers.env, workers.prompt, workers.split, what="make"
-                )
-                return
-        raise WorkerError(f"{workers.env.id}: no worker process lasts long enough to make it")
+        self._process = workers.process(self._place)
+        self._number, self.kind, self.reply_form = self._process.call(
+            _make_environment, workers.env, workers.prompt, workers.split, what="make"
+        )
 
     def _again(self) -> None:
         """Make the environment again and play the turns of its episode, to the same state."""
@@ -241,7 +241,7 @@ class _Process:
             start_new_session=True,  # it is killed with what it started, and Ctrl-C is ours
         )
         far.close()
-        self._lock, self._broken = Lock(), False
+        self._lock = Lock()
         self._finalizer = weakref.finalize(self, _end, self._pipe, self._process)
 
     def call(
@@ -268,57 +268,47 @@ class _Process:
             _LostError: It had ended before.
             Exception: What the function raised; a RuntimeError if that cannot be pickled.
         """
-        sent = pickle.dumps((function, given))
         name = f"{self.env.id}, task {task!r}: {what}" if task else f"{self.env.id}: {what}"
         with self._lock:
-            answer = self._exchange(sent, name, seconds + steps * self.env.step_seconds)
-        good, found = pickle.loads(answer)  # noqa: S301 - from our own process
+            limit = seconds + steps * self.env.step_seconds
+            good, found = self._exchange((function, given), name, limit)
         if good:
             return found
         raise found
 
     @property
     def ended(self) -> bool:
-        """Whether the process has ended, or its last call has failed."""
-        return self._broken or self._process.poll() is not None
+        """Whether the process has ended, e.g. because its last call has failed."""
+        return self._process.poll() is not None
 
     def kill(self) -> None:
         """End the process and what it started at once."""
-        if self._process.poll() is None:
-            _kill(self._process)
+        _kill(self._process)
         self._finalizer()
 
-    def _exchange(self, sent: bytes, name: str, limit: float) -> bytes:
+    def _exchange(self, sent: tuple[Any, ...], name: str, limit: float) -> Any:
         """The answer to a message."""
         if self.ended:
             raise _LostError
         began = time.monotonic()
         try:
-            self._pipe.send_bytes(sent)
+            self._pipe.send(sent)
             if self._pipe.poll(limit or None):
-                return self._pipe.recv_bytes()
+                return self._pipe.recv()
             wrong = (
                 f"did not end within {limit:g} s, and its worker process was killed; raise "
                 f"env.step_seconds (now {self.env.step_seconds:g}) if it may take longer"
             )
         except (EOFError, OSError):
+            code = _end(self._pipe, self._process)
+            how = f"died of {signal.Signals(-code).name}" if code < 0 else f"exited with {code}"
             wrong = (
-                f"did not end: its worker process {self._ending()} after "
+                f"did not end: its worker process {how} after "
                 f"{time.monotonic() - began:.1f} s; if memory ran out, lower env.processes or "
                 "sampling.rows"
             )
         self.kill()
-        self._broken = True
         raise WorkerError(f"{name} {wrong}")
-
-    def _ending(self) -> str:
-        """How the process, which has closed the pipe, ended."""
-        try:
-            code = self._process.wait(GRACE)
-        except subprocess.TimeoutExpired:
-            return "closed its pipe"
-        _kill(self._process)  # what it started
-        return f"died of {signal.Signals(-code).name}" if code < 0 else f"exited with {code}"
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
@@ -327,14 +317,13 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _end(pipe: Connection, process: subprocess.Popen[bytes]) -> None:
-    """Let a process close its environments and exit; kill it if it does not."""
+def _end(pipe: Connection, process: subprocess.Popen[bytes]) -> int:
+    """Let a process close its environments and exit, or kill it: -> its exit code."""
     pipe.close()
-    try:
+    with suppress(subprocess.TimeoutExpired):
         process.wait(GRACE)
-    except subprocess.TimeoutExpired:
-        _kill(process)
-        process.wait()
+    _kill(process)  # and what it started
+    return process.wait()
 
 
 def serve(handle: int) -> None:
@@ -353,8 +342,7 @@ def serve(handle: int) -> None:
             pipe.send_bytes(answer)
     for env in held:
         if env is not None:
-            with suppress(Exception):
-                env.close()
+            env.close()
 
 
 def _receive(pipe: Connection, calls: SimpleQueue[bytes | None]) -> None:
@@ -373,12 +361,12 @@ def _answer(held: Held, call: bytes) -> bytes:
         function, given = pickle.loads(call)  # noqa: S301 - from our owner
         return pickle.dumps((True, function(held, *given)))
     except Exception as error:  # noqa: BLE001 - raised by the owner
-        try:
-            error.add_note(f"In the worker process:\n{traceback.format_exc()}")
-            answer = pickle.dumps((False, error))
-            pickle.loads(answer)  # noqa: S301 - our own
-        except Exception:  # noqa: BLE001 - an error that cannot be made again from its pickle
-            answer = pickle.dumps((False, RuntimeError(describe_error(error))))
+        error.add_note(f"In the worker process:\n{traceback.format_exc()}")
+        answer = pickle.dumps((False, RuntimeError(describe_error(error))))
+        with suppress(Exception):  # an error that cannot be made again from its pickle
+            same = pickle.dumps((False, error))
+            pickle.loads(same)  # noqa: S301 - our own
+            answer = same
         return answer
 
 
@@ -411,9 +399,3 @@ def _close_environment(held: Held, number: int) -> None:
     env, held[number] = held[number], None
     if env is not None:
         env.close()
-
-
-def _read_panel(held: Held, number: int) -> Any:
-    """The panel of an environment."""
-    env: Any = held[number]
-    return env.unwrapped.panel

@@ -24,8 +24,6 @@ CODE = {
 }
 LONG = {"value": "x" * 3_900_000}
 FULL = "x = []\ntry:\n  while True: x.append(bytes(480))\nexcept MemoryError: pass\n"
-ROOM = FULL + "for _ in range(4000): x.pop()\n"  # for a call, not for its reply
-LIMIT = "variables and code need more than the limit of 256 MiB"
 ENDED = "Exception: The interpreter ended while the code ran"
 
 

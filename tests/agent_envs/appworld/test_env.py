@@ -24,7 +24,7 @@ LOOK = """
 me = apis.supervisor.show_profile()
 passwords = {a["account_name"]: a["password"] for a in apis.supervisor.show_account_passwords()}
 """
-LOG_IN = 'apis.music.login(username=me["email"], password=passwords["music"])'
+LOG_IN = 't = apis.{0}.login(username=me["email"], password=passwords["{0}"])["access_token"]'
 
 
 def make(**options):
@@ -61,12 +61,7 @@ def replies(env):
             for one in (
                 {},  # as tests/test_contract.py
                 {"train_seeds": 40},
-                {
-                    "reward": "fraction",
-                    "progress": "none",
-                    "split": "val",
-                    "families": ["tick_off"],
-                },
+                {"reward": "fraction", "progress": "none", "families": ["tick_off"]},
             )
         ),
     ],
@@ -241,42 +236,33 @@ def test_two_tasks_in_one_state_have_two_anchors(monkeypatch):
 
 def test_anchors_know_the_apps():
     """Log-ins, rows, and the number that a new row gets next."""
-    looked, logged_in, again = anchors(LOOK, LOG_IN, LOG_IN)[1:]
-    assert looked != logged_in
-    assert again == logged_in
-    enter = LOOK + 't = apis.notes.login(username=me["email"], password=passwords["notes"])'
-    entered = 't["access_token"]'
+    log_in = LOG_IN.format("music").removeprefix("t = ")
+    looked, logged_in, again = anchors(LOOK, log_in, log_in)[1:]
+    assert looked != logged_in == again
     start, pinned, back, made, gone = anchors(
-        enter,
-        f"apis.notes.pin_note(access_token={entered}, note_id=101)",
-        f"apis.notes.pin_note(access_token={entered}, note_id=101, pinned=False)",
-        f"n = apis.notes.create_note(access_token={entered}, title='x')['note_id']",
-        f"apis.notes.delete_note(access_token={entered}, note_id=n)\ndel n",
+        LOOK + LOG_IN.format("notes"),
+        "apis.notes.pin_note(access_token=t, note_id=101)",
+        "apis.notes.pin_note(access_token=t, note_id=101, pinned=False)",
+        "n = apis.notes.create_note(access_token=t, title='x')['note_id']",
+        "apis.notes.delete_note(access_token=t, note_id=n)\ndel n",
     )[1:]
     assert len({start, pinned, made, gone}) == 4
     assert back == start
 
 
-def test_anchors_know_what_was_asked_for_and_done_and_harm():
+def test_harm_is_told_in_the_turn_that_did_it_and_is_in_the_anchor():
     """Deleting what one made is as before; a mail that was sent and deleted is not."""
-    enter = LOOK + 't = apis.mail.login(username=me["email"], password=passwords["mail"])'
     send = (
-        "n = apis.mail.send_mail(access_token=t['access_token'], recipients=['a@b.example'], "
-        "subject='{}')['mail_id']\n"
-        "apis.mail.delete_mail(access_token=t['access_token'], mail_id=n)\ndel n"
+        "n = apis.mail.send_mail(access_token=t, recipients=['a@b.example'], subject='x')\n"
+        "apis.mail.delete_mail(access_token=t, **n)\ndel n"
     )
-    steps = play(make(), enter, send.format("x"), send.format("y"))
-    assert [step[4]["harm"] for step in steps[:2]] == [[], []]
-    assert [len(step[4]["harm"]) for step in steps[2:]] == [1, 1]
-    assert steps[2][4]["harm"][0] == "mail: recipients ['a@b.example'], subject 'x', body ''"
+    steps = play(make(), LOOK + LOG_IN.format("mail"), send, LOOK)
+    harm = "mail: recipients ['a@b.example'], subject 'x', body ''"
+    assert [step[4]["harm"] for step in steps] == [[], [], [harm], []]
     assert steps[1][4]["anchor"] != steps[2][4]["anchor"]
-
-
-def test_harm_is_told_in_the_turn_that_did_it():
-    enter = LOOK + 't = apis.notes.login(username=me["email"], password=passwords["notes"])'
-    overwrite = "apis.notes.update_note(access_token=t['access_token'], note_id=101, text='')"
-    harm = [len(step[4]["harm"]) for step in play(make(), enter, overwrite, LOOK)]
-    assert harm == [0, 0, 1, 0]
+    overwrite = "apis.notes.update_note(access_token=t, note_id=101, text='')"
+    steps = play(make(), LOOK + LOG_IN.format("notes"), overwrite, LOOK)
+    assert [len(step[4]["harm"]) for step in steps] == [0, 0, 1, 0]
 
 
 def test_a_success_needs_the_end(monkeypatch):

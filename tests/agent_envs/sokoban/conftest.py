@@ -1,4 +1,4 @@
-"""Rooms drawn by hand or at random, and the folder of public levels."""
+"""Rooms drawn by hand or at random."""
 
 from __future__ import annotations
 
@@ -30,12 +30,6 @@ def generate():
         return room
 
     return from_rng
-
-
-@pytest.fixture(scope="session")
-def boxoban(shared_data):
-    """The folder of public Boxoban levels."""
-    return shared_data / "boxoban"
 
 
 @pytest.fixture
