@@ -56,7 +56,7 @@ def test_no_command_is_a_question_for_help(call):
     ("arguments", "message"),
     [
         (["train", "alfword", "mgr"], "did you mean 'alfworld'"),
-        ([*TRAIN, "run.step=3"], "did you mean 'run.steps'"),
+        ([*TRAIN, "run.step=3"], "no option 'run.step'; nearest are run.steps"),
         ([*TRAIN, "credit.name=mgrr"], "mgr"),
         ([*TRAIN, "credit.options.beeta=1"], "beta"),
         ([*TRAIN, "env.id=AlfWord-v0"], "AlfWorld"),
@@ -65,7 +65,7 @@ def test_no_command_is_a_question_for_help(call):
             [*TRAIN, "env.options.facts='no'"],
             "facts must be a bool, got 'no'",
         ),
-        ([*TRAIN, "env.split=trian"], "unknown split 'trian'; known are train"),
+        ([*TRAIN, "env.split=trian"], "unknown split 'trian', did you mean 'train'"),
         (
             [*TRAIN, "run.threads=1000000"],
             "run.threads = 1000000: Input should be less than or equ",
