@@ -277,7 +277,6 @@ FILES = [
     (PARTS + "run = 3\n", "'run' is a section"),
     (PARTS + "[when.nosuch.run]\nsteps = 3\n", r"mine\.toml: \[when\.nosuch\] names no part"),
     (PARTS + "[when.pokcet.run]\nsteps = 3\n", r"names no part, did you mean 'pocket'\?"),
-    (PARTS + "when = 3\n", r"\[when\.3\] names no part"),
     (PARTS + "[run]\nstep = 3\n", r"no option 'run\.step'; nearest are run\.steps"),
     (PARTS + "[run]\nsteps = '3'\n", r"run\.steps = '3'"),
     ("method = 'mrg'\n", r"no method 'mrg', did you mean 'mgr'\?"),
@@ -297,7 +296,7 @@ FILES = [
 def test_what_makes_no_recipe_is_refused(kind, given, message, tmp_path):
     """Words, an override of what is whole, or a file of one's own."""
     words = {"override": "alfworld mgr pocket", "words": given}.get(kind)
-    with pytest.raises(RecipeError, match=message):
+    with pytest.raises(ValueError, match=message):
         recipe.load(
             words if words is not None else written(tmp_path, given),
             [given] if kind == "override" else [],
