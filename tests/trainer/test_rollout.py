@@ -274,11 +274,11 @@ REFUSALS = {
     "unsolved": (show(2, 4, 5), "solved none of 2 tasks in 2 turns"),
     "expert": (
         lambda: require_expert(rollouts(), "oracle"),
-        r"sft\.expert: Corridor has no oracle; use 'explorer'",
+        "Corridor has no oracle; use 'explorer'",
     ),
     "expert's name": (
         lambda: require_expert(rollouts(), "explorr"),
-        r"sft\.expert: unknown expert 'explorr', did you mean",
+        "unknown expert 'explorr', did you mean",
     ),
     "template's name": (
         make(template="alfworld"),

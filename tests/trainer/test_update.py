@@ -164,7 +164,7 @@ def test_entropy_bonus_raises_entropy_and_kl_holds_back(tmp_path):
 def test_kl_is_zero_at_the_reference_and_its_coefficient_adapts(tmp_path):
     policy = tiny(lora=LoRA(rank=2))
     rows = make_rows(rollouts(policy))
-    update = Update(kl="k3", kl_target=0.04)
+    update = Update(kl="k3", kl_target=0.04, kl_coefficient=1.0)
     figures = update(
         learner(policy, tmp_path),
         credit_rows(rows, np.ones(12)),
@@ -262,4 +262,4 @@ def test_advantages_and_targets_that_cannot_be_are_refused(tmp_path):
     with pytest.raises(ValueError, match="advantage has 2 rows, but tokens are of turn 3"):
         credit_rows(rows, [0.0, 1.0])
     with pytest.raises(ValueError, match=r"kl_target=0.04 needs an estimator"):
-        Update(kl="k3", kl_target=0.04)(taught, credit_rows(rows, [0.0] * 4), rng=rng)
+        Update(kl="k3", kl_target=0.04)
