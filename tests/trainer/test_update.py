@@ -246,6 +246,7 @@ def test_a_value_that_is_not_finite_stops_with_its_batch(what, tmp_path):
         ({"kl": "k4"}, "kl\n.*'none', 'k1', 'k2' or 'k3'.*input_value='k4'"),
         ({"clip_low": 1.2}, r"clip_low\n.*less than or equal to 1.*input_value=1.2"),
         ({"epochs": 0}, r"epochs\n.*greater than or equal to 1.*input_value=0"),
+        ({"kl": "k3", "kl_target": 0.04}, r"kl_target=0\.04 needs an estimator"),
     ],
 )
 def test_settings_out_of_range_are_refused(options, message):
@@ -253,13 +254,14 @@ def test_settings_out_of_range_are_refused(options, message):
         Update(**options)
 
 
-def test_advantages_and_targets_that_cannot_be_are_refused(tmp_path):
-    policy = tiny()
-    rows, rng = make_rows(rollouts(policy, turns=1)), np.random.default_rng(0)
-    taught = learner(policy, tmp_path)
-    with pytest.raises(ValueError, match="advantage row 2 is nan"):
-        credit_rows(rows, [0.0, 1.0, math.nan, 1.0])
-    with pytest.raises(ValueError, match="advantage has 2 rows, but tokens are of turn 3"):
-        credit_rows(rows, [0.0, 1.0])
-    with pytest.raises(ValueError, match=r"kl_target=0.04 needs an estimator"):
-        Update(kl="k3", kl_target=0.04)
+@pytest.mark.parametrize(
+    ("advantage", "message"),
+    [
+        ([0.0, 1.0, math.nan, 1.0], "advantage row 2 is nan"),
+        ([0.0, 1.0], "advantage has 2 rows, but tokens are of turn 3"),
+    ],
+)
+def test_advantages_that_cannot_be_are_refused(advantage, message):
+    rows = make_rows(rollouts(tiny(), turns=1))
+    with pytest.raises(ValueError, match=message):
+        credit_rows(rows, advantage)
