@@ -44,15 +44,16 @@ def serve(
     from agent_envs.cli.play import find_id
     from agent_envs_adapters import openenv, serving
     from agent_envs_adapters.gate import Limits
+    from trainer.options import make_options
 
     given = dict(map(parse_assignment, options or ()))
     check_not_own(given, "split", "host", "port", "sessions", "message", "idle", "public")
     name = find_id(env)
-    limits = Limits(sessions=sessions, message=message, idle=idle)
+    limits = {"sessions": sessions, "message": message, "idle": idle}
     app = openenv.make_app(
         name,
         splits=split or ["train"],
-        limits=limits,
+        limits=make_options(Limits, limits, "limits"),
         token=os.environ.get(serving.VARIABLE, ""),
         **given,
     )

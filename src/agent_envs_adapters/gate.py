@@ -11,16 +11,16 @@ import asyncio
 import hmac
 import json
 import logging
-import math
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
+import pydantic.dataclasses
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, model_validator
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 
-from trainer.options import STRICT, explain_error
+from trainer.options import STRICT, AboveZero, Positive, explain_error
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -93,7 +93,7 @@ _MESSAGE: TypeAdapter[Any] = TypeAdapter(
 """A message of a session."""
 
 
-@dataclass(frozen=True)
+@pydantic.dataclasses.dataclass(frozen=True, config=STRICT)
 class Limits:
     """Limits of a server.
 
@@ -101,19 +101,11 @@ class Limits:
         sessions: Sessions at the same time.
         message: Bytes of a message.
         idle: Seconds that a client may wait between messages.
-
-    Raises:
-        ValueError: A limit is not positive.
     """
 
-    sessions: int = 64
-    message: int = 256 * 1024
-    idle: float = 600.0
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if not 0 < value < math.inf:
-                raise ValueError(f"the limit {name} must be positive, got {value}")
+    sessions: Positive = 64
+    message: Positive = 256 * 1024
+    idle: AboveZero = 600.0
 
 
 LIMITS = Limits()

@@ -194,15 +194,13 @@ class Session(Environment[Reply, Told, Episode]):
         task_id: str | None = None,
         fork: str | None = None,
     ) -> Told:
-        """Start an episode, or continue that of the session `fork` from where it is.
+        """Start an episode, or continue that of the session `fork`, with its task and seed.
 
         Raises:
-            ValueError: No such split, task or session, or arguments that exclude each other.
+            ValueError: No such split, task or session.
             gymnasium.error.ResetNeeded: The episode to fork has ended.
         """
         if fork is not None:
-            if any(given is not None for given in (seed, split, index, task_id)):
-                raise ValueError("a fork has the task and seed of its session; give fork alone")
             task, (split, copied) = None, self._fork_episode(fork)
         else:
             split = split or next(iter(self.served.panels))

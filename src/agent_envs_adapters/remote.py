@@ -60,7 +60,7 @@ class Remote:
                     max_size=None,
                 )
             )
-        except (OSError, ValueError, TimeoutError) as error:
+        except (OSError, ValueError) as error:
             raise ServerError(f"no server at {url}: {error}; start it: agent-envs serve") from error
 
     def reset(self, **task: Any) -> str:

@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from credit.columns import stack_turn_rewards
 from credit.estimators import estimate
 from credit.stats import Array
-from credit.turns import Turns, stack_turn_rewards
+from credit.turns import Turns
 from credit.validation import check_known, check_positive
 
 END = ""

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from credit import stats
-from credit.estimators import estimate
-from credit.turns import (
+from credit.columns import (
     MEASURED,
     RECORDED,
-    Turns,
     as_column,
     group_by_verifier,
     stack_turn_rewards,
 )
+from credit.estimators import estimate
+from credit.turns import Turns
 from credit.validation import (
     LARGEST,
     ROUNDING,

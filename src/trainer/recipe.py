@@ -184,11 +184,9 @@ def _read_run(config: Path) -> dict[str, Any]:
 def _override(tree: dict[str, Any], path: recipes.Key, value: Any) -> None:
     *sections, last = path
     for section in sections:
-        tree = tree.setdefault(section, {})
-        if not isinstance(tree, dict):
-            raise RecipeError(
-                f"{recipes.join_key(path)!r} cannot be set: {section!r} is an option, not a section"
-            )
+        if not isinstance(tree.get(section), dict):
+            tree[section] = {}
+        tree = tree[section]
     tree[last] = value
 
 
@@ -196,17 +194,14 @@ def key_of(override: str) -> str:
     """The whole dotted key that `key=value` changes.
 
     Raises:
-        RecipeError: It is not `key=value`, or no option or several have this name.
+        ValueError: It is not `key=value`, or no option or several have this name.
     """
     return recipes.join_key(_assignment(override)[0])
 
 
 def _assignment(text: str) -> tuple[recipes.Key, Any]:
     """The whole path of `key=value`, and the value."""
-    try:
-        key, value = parse_assignment(text)
-    except ValueError as error:
-        raise RecipeError(str(error)) from error
+    key, value = parse_assignment(text)
     return _full(_path(key)), value
 
 

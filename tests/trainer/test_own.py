@@ -106,8 +106,6 @@ import numpy as np
 
 def one(turns): return np.ones(len(turns))
 def fine(turns, rng=None): return [1.0] * len(turns)
-class Breaks:
-    def __init__(self): 1 / 0
 """
 
 
@@ -159,7 +157,6 @@ def parts(folder, monkeypatch):
         ("credit.name=patrol", "give your own as module:Name"),
         ("credit.name=mine:PROMPT", "must be, or make, something callable: (turns, rng) -> adv"),
         ("credit.options.bonnus=1", "unexpected keyword argument 'bonnus'"),
-        ("credit.name=estimators:Breaks", "cannot be made: ZeroDivisionError: division by zero ("),
         ("prompt.template=mine:opens_a_drawer", "of class Template"),
         ("env.wrappers={'mine:None_such'={}}", "mine has no 'None_such'"),
         ("env.wrappers={'credit.rewards:InvalidPenalty'={penaltie=1}}", "'penaltie'"),
@@ -169,8 +166,6 @@ def parts(folder, monkeypatch):
 )
 def test_what_does_not_exist_or_fit_is_one_line(parts, tiny_folder, option, message):
     options = [f"policy.model={tiny_folder}", *BRIEF, "sft.steps=1", option]
-    if option.startswith("credit.name=estimators"):
-        options.append("credit.options={}")
     with pytest.raises(ValueError, match=re.escape(message)) as refused:
         train(recipe.load(parts / "mine.toml", options), parts / "run", console=quiet())
     assert "\n" not in str(refused.value)

@@ -11,7 +11,7 @@ TRAIN, TEST = Panel("train", ("a", "b"), "alfworld:games"), Panel("test", ("c",)
 
 def test_panels_packages_and_all_versions_are_kept(tmp_path, monkeypatch):
     for version in ("0.1.0", "0.1.0", "0.2.0"):
-        monkeypatch.setattr(provenance, "own_version", lambda version=version: version)
+        monkeypatch.setattr("agent_envs.__version__", version)
         provenance.write(tmp_path, TRAIN, TEST)
     found = read_json(tmp_path / provenance.FILE, provenance.Provenance)
     assert found.versions == ["0.1.0", "0.2.0"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.imports import load_object
-from trainer.errors import RecipeError
 from trainer.methods.method import Experience, Method
 
 if TYPE_CHECKING:
@@ -36,13 +35,10 @@ def make_method(recipe: Recipe) -> Method:
     """The method of a recipe.
 
     Raises:
-        RecipeError: The estimator, the model or an option is unknown or does not fit the others.
+        ValueError: The estimator, the model or an option is unknown or does not fit the others.
     """
     name, model = recipe.credit.name, recipe.credit.model
     path = METHODS.get(model or name, name if ":" in name else METHODS["none"])
-    try:
-        found: Any = load_object(path, option="credit.name")
-    except ValueError as error:
-        raise RecipeError(str(error)) from error
+    found: Any = load_object(path, option="credit.name")
     made = found if isinstance(found, type) and issubclass(found, Method) else Method
     return made(dict(recipe.credit.options), recipe)

@@ -7,7 +7,7 @@ from inspect import isclass, signature
 from typing import TYPE_CHECKING, Any, cast
 
 import credit
-from agent_envs.imports import describe_error, load_object
+from agent_envs.imports import load_object
 from credit.validation import check_known
 from trainer.errors import RecipeError
 
@@ -21,7 +21,7 @@ def make_estimator(name: str, options: dict[str, Any]) -> Estimator:
     A class is called with the options once; a function gets them at each call.
 
     Raises:
-        RecipeError: It does not exist, or its options do not fit.
+        ValueError: It does not exist, or its options do not fit.
     """
     try:
         if ":" not in name:
@@ -31,11 +31,6 @@ def make_estimator(name: str, options: dict[str, Any]) -> Estimator:
         made = _bind_options(load_object(name, option="credit.name"), options)
     except TypeError as error:
         raise RecipeError(f"credit.options of {name}: {error}") from error
-    except ValueError as error:
-        raise RecipeError(str(error)) from error
-    except Exception as error:
-        said = describe_error(error)
-        raise RecipeError(f"credit.name={name!r} cannot be made: {said}") from error
     if not callable(made):
         raise RecipeError(
             f"credit.name={name!r} must be, or make, something callable: (turns, rng) -> advantage "

@@ -63,12 +63,9 @@ class WithSTAPO(Method):
         for episode in episodes:
             for step, prompt in zip(episode.steps, prompts(episode), strict=True):
                 if turn in picked:
-                    blind = prompt.get(self.estimator.masking)
-                    if blind is None:
-                        raise ValueError(f"turn {turn} has no blind prompt; set Rollouts.blind")
                     found[turn] = (
                         make_scored_row(prompt[""], step, turn),
-                        make_scored_row(blind, step, turn),
+                        make_scored_row(prompt[self.estimator.masking], step, turn),
                     )
                 turn += 1
         return found

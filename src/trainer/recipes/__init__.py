@@ -180,7 +180,7 @@ def _all_names() -> list[str]:
 def _make_part(name: str, table: dict[str, Any]) -> Part:
     about, tables = str(table.pop("about", "")), table.pop(WHEN, {})
     when = {}
-    for other, own in tables.items() if isinstance(tables, dict) else [(str(tables), {})]:
+    for other, own in tables.items():
         if other not in _all_names():
             near = nearest(other, _all_names())
             raise RecipeError(f"{name}: [{WHEN}.{other}] names no part{near}; {_LISTED}")

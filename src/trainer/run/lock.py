@@ -7,7 +7,6 @@ file system has none; there the run goes on without.
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import re
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from typing import Self
 
 FILE = ".lock"
-_NONE = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
 _HOLDER = re.compile(r"process \d+ on [\w.-]{1,255}", re.ASCII)
 
 
@@ -70,9 +68,7 @@ class FolderLock:
                 f"{self.path.parent} is in use: {holder[0] if holder else 'another process'} "
                 "trains in it; wait for it or stop it, or train into another folder with --out DIR"
             ) from None
-        except OSError as error:
-            if error.errno not in _NONE:
-                raise
+        except OSError as error:  # of a file system without locks
             warnings.warn(
                 f"{self.path.parent} cannot be locked ({error.strerror}); do not train in it twice "
                 "at the same time",

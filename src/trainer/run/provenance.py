@@ -57,18 +57,13 @@ def write(folder: Path, training: Panel, evaluation: Panel) -> None:
     path = folder / FILE
     before = read_json(path, Provenance).versions if path.is_file() else []
     made = Provenance(
-        versions=list(dict.fromkeys([*before, own_version()])),
+        versions=list(dict.fromkeys([*before, agent_envs.__version__])),
         python=platform.python_version(),
         packages={name: version(name) for name in _PACKAGES},
         training=_describe_panel(training),
         evaluation=_describe_panel(evaluation),
     )
     write_text(path, json.dumps(asdict(made), indent=1))
-
-
-def own_version() -> str:
-    """The version of agent-envs that runs."""
-    return agent_envs.__version__
 
 
 def _describe_panel(panel: Panel) -> Tasks:
