@@ -22,15 +22,11 @@ from trainer.methods import Experience, make_method
 from trainer.play.environments import Env, PromptOptions
 from trainer.play.failures import EpisodeError, Failure, LimitError, check_limit, split_attempts
 from trainer.play.rollout import Rollouts, Start, Task
-from trainer.run import metrics
 from trainer.run.stopping import Stopped, note_signals
 from trainer.train import train
 
-from .conftest import METHODS, Letters, Script, figures, learner, quiet, same, short
-
-
-def east(text, row):
-    return "<think></think><action>east</action>"
+from .conftest import METHODS, Letters, Script, east, figures, learner, quiet, same, short
+from .conftest import corridor_tasks as tasks
 
 
 @pytest.fixture
@@ -59,10 +55,6 @@ def fails(corridor, monkeypatch):
 def play(tasks, context="history", **options):
     player = Rollouts(Env("Corridor-v0"), PromptOptions(context), "train", **options)
     return player.attempt(tasks, Script(east), seed=0)
-
-
-def tasks(*lengths):
-    return [Task(f"corridor/{length}", group, 7) for group, length in enumerate(lengths)]
 
 
 @pytest.mark.parametrize("waits", [False, True])
@@ -316,13 +308,6 @@ def test_demonstrations_that_fail_are_left_out(fails, tiny_folder, tmp_path):
     with pytest.warns(UserWarning, match="1 of 5 tasks count as not solved.*corridor/5"):
         again = evaluate_model(short(tiny_folder, *options, "eval.tasks=0"), tmp_path)
     assert again.failed == ["corridor/5"]
-
-
-def test_without_failures_nothing_is_written(corridor, tiny_folder, tmp_path):
-    train(short(tiny_folder, "run.steps=1", "sft.steps=1"), tmp_path, console=quiet())
-    assert not (tmp_path / "failures").exists()
-    assert [line["failed"] for line in metrics.read_log(tmp_path / "metrics.jsonl")] == [0.0, 0.0]
-    assert "failed" not in (tmp_path / "eval" / "step_1.json").read_text()
 
 
 # ---- worker processes ----

@@ -18,7 +18,8 @@ from trainer.play.environments import Env, PromptOptions, make_env
 from trainer.play.episode import INSTRUCTION
 from trainer.play.rollout import Rollouts, Task, draw_tasks
 
-from .conftest import Letters, Script
+from .conftest import Letters, Script, east
+from .conftest import corridor_tasks as tasks
 
 
 @pytest.fixture(autouse=True)
@@ -26,17 +27,9 @@ def _corridor(corridor):
     corridor.MADE.clear()
 
 
-def east(text, row):
-    return "<think></think><action>east</action>"
-
-
 def rollouts(context="history", *, penalty=0.0, turns=50, **options):
     env = Env(id="Corridor-v0", invalid_penalty=penalty, max_turns=turns)
     return Rollouts(env, PromptOptions(context=context), "train", **options)
-
-
-def tasks(*lengths):
-    return [Task(f"corridor/{n}", group, seed=7) for group, n in enumerate(lengths)]
 
 
 def test_the_finished_are_neither_prompted_nor_stepped(corridor):
