@@ -109,9 +109,6 @@ class Player:
     def act(self): return None
     def think(self): return ""
 
-class Plain:
-    def __init__(self, env): pass
-
 class Broken(gym.Wrapper):
     def __init__(self, env): raise OSError("wboom")
 
@@ -151,7 +148,6 @@ def parts(folder, monkeypatch):
         ("prompt.template=mine:opens_a_drawer", "of class Template"),
         ("env.wrappers={'mine:None_such'={}}", "mine has no 'None_such'"),
         ("env.wrappers={'credit.rewards:InvalidPenalty'={penaltie=1}}", "'penaltie'"),
-        ("env.wrappers={'parts:Plain'={}}", "env.wrappers parts:Plain makes a Plain; it must be"),
         ("env.wrappers={'parts:Broken'={}}", "env.wrappers parts:Broken: wboom"),
         ("sft.expert=failing:Expert", "failing fails when it is imported"),
     ],

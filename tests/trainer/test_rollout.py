@@ -267,7 +267,7 @@ REFUSALS = {
     "unsolved": (show(2, 4, 5), "solved none of 2 tasks in 2 turns"),
     "expert": (
         lambda: require_expert(rollouts(), "oracle"),
-        r"sft\.expert: Corridor has no oracle; use 'explorer'",
+        "Corridor has no oracle; use 'explorer'",
     ),
     "template's name": (
         make(template="alfworld"),

@@ -71,7 +71,7 @@ def test_no_command_is_a_question_for_help(call):
             [*TRAIN, "env.id=agent_envs:AlfWord-v0"],
             "no environment 'AlfWord-v0', did you mean 'Alf",
         ),
-        ([*TRAIN, "sft.expert=explorr"], "sft.expert: unknown expert"),
+        ([*TRAIN, "sft.expert=explorr"], "unknown expert 'explorr'"),
         ([*TRAIN, "env.options.nosuch=1"], "agent-envs: AlfWorld-v0 has no option 'nosuch'"),
         (["recipes", "a.toml"], "no option 'nosection'"),
         (["recipes", "alfworld", "mgr", "b.toml"], "run.steps = 'two'"),
