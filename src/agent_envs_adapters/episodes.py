@@ -39,7 +39,7 @@ class Episodes:
             section `env`; anything else goes to the environment.
 
     Raises:
-        RecipeError: The environment, a wrapper or the template does not exist or does not fit.
+        ValueError: The environment, a wrapper or the template does not exist or does not fit.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ def text_episodes(env: str, **options: Any) -> Episodes:
         options: As for `Episodes`, without those of context "turn".
 
     Raises:
-        RecipeError: As `Episodes`, or the environment shows images.
+        ValueError: As `Episodes`, or the environment shows images.
     """
     made = Episodes(env, context="history", **options)
     first = made.start(seed=0)

@@ -379,7 +379,7 @@ def make_app(
         options: Further options of `Episodes`, e.g. `max_turns` or `context`.
 
     Raises:
-        RecipeError: The environment, a split or an option does not exist or does not fit.
+        ValueError: The environment, a split or an option does not exist or does not fit.
         ValueError: A token that is too short.
     """
     served = Served(env)

@@ -65,7 +65,7 @@ class AgentEnvsTaskset(vf.Taskset[AgentEnvsTask, AgentEnvsConfig]):
     """The tasks of an environment's panel, in its order.
 
     Raises:
-        RecipeError: The environment or an option does not exist or does not fit.
+        ValueError: The environment or an option does not exist or does not fit.
     """
 
     def __init__(self, config: AgentEnvsConfig) -> None:

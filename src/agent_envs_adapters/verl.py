@@ -82,7 +82,7 @@ def write_tasks(
 
     Raises:
         ValueError: The environment shows images.
-        RecipeError: As `Episodes` does.
+        ValueError: As `Episodes` does.
     """
     import pyarrow as pa
     from pyarrow import parquet

@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import json
 import pickle
+import re
 import shutil
 import sys
 import threading
@@ -23,7 +24,6 @@ from agent_envs.experts import experts_of
 from agent_envs_adapters.episodes import Episodes, text_episodes
 from credit.rows import TurnRecord
 from tests.trainer.conftest import Script
-from trainer.errors import RecipeError
 from trainer.play.environments import Env, PromptOptions
 from trainer.play.episode import INSTRUCTION
 from trainer.play.rollout import Rollouts, Task
@@ -217,9 +217,8 @@ def test_release_stops_a_running_episode():
     ],
 )
 def test_what_does_not_exist_or_fit_is_refused_in_one_line(make, name, options, says):
-    with pytest.raises(RecipeError) as caught:
+    with pytest.raises(ValueError, match=re.escape(says)) as caught:
         make(name, **options)
-    assert says in str(caught.value)
     assert "\n" not in str(caught.value)
     assert "pydantic" not in str(caught.value)
 

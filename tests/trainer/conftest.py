@@ -6,6 +6,7 @@ import importlib.util
 import io
 import json
 import multiprocessing
+import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,9 +37,11 @@ from trainer.engine import UNBEGUN, Decoding, Prompt, Reply
 from trainer.engine.own import Gather, OwnEngine
 from trainer.learn.learner import Learner, Optimizer
 from trainer.model.policy import Policy
-from trainer.play.records import Episode, Step
+from trainer.play.records import Episode, Step, Task
 from trainer.run import metrics
 from trainer.train import train
+
+from .vllms import Standin
 
 TEXT = (
     "You are in the middle of a room. Looking quickly around you, you see a desk 1, a bed 1.\n"
@@ -127,6 +130,12 @@ def tiny_model(vocabulary: int, seed: int = 0, **changed: Any) -> Qwen2ForCausal
     return Qwen2ForCausalLM(Qwen2Config(vocab_size=vocabulary, **(TINY | changed))).eval()
 
 
+def tiny(seed: int = 0, **options: Any) -> Policy:
+    """A policy of the tiny model."""
+    tokenizer = tiny_tokenizer()
+    return Policy(tiny_model(len(tokenizer), seed), tokenizer, **options)
+
+
 def tiny_qwen(vocabulary: int, **changed: Any) -> Qwen2ForCausalLM:
     """Qwen2.5 with few layers; its heads are as wide as vLLM's kernels need them."""
     sizes = {"hidden_size": 128, "intermediate_size": 96, "num_attention_heads": 2}
@@ -191,6 +200,8 @@ def same(one, other):
         return one.keys() == other.keys() and all(same(one[k], other[k]) for k in one)
     if isinstance(one, torch.Tensor):
         return torch.equal(one, other)
+    if isinstance(one, np.ndarray):
+        return np.array_equal(one, other)
     return one == other
 
 
@@ -206,24 +217,24 @@ def sample(batch, rows, new_ids, rng, admissible=None):
     return batch.reply(rows, prompts, seeds)
 
 
-def rollouts(policy, *, episodes=4, turns=3, context="history", **options):
+def rollouts(policy, *, episodes=4, size=2, turns=3, context="history", reply=6, **options):
     """Episodes sampled from the policy, of unequal lengths."""
-    decoding, rng = Decoding(max_reply_tokens=6, **options), np.random.default_rng(0)
+    decoding, rng = Decoding(max_reply_tokens=reply, **options), np.random.default_rng(0)
     engine = OwnEngine(policy)
-    played = [Episode("t", "g", i // 2, 0, context, []) for i in range(episodes)]
+    played = [Episode("t", "g", i // size, 0, context, []) for i in range(episodes)]
     session = engine.batch(episodes, decoding)
     prompts = [list(policy.chat.opening("room " * (i + 1))) for i in range(episodes)]
     constrained = [ACTIONS] * episodes if decoding.decode == "admissible" else None
     for turn in range(turns):
         session = session if context == "history" else engine.batch(episodes, decoding)
         replies = sample(session, range(episodes), prompts, rng, constrained)
-        for i, reply in enumerate(replies):
-            step = Step("", reply.text, "", prompts[i], reply.ids, reply.logprobs)
-            step.allowed = reply.allowed
+        for i, said in enumerate(replies):
+            step = Step("", said.text, "", prompts[i], said.ids, said.logprobs, said.entropies)
+            step.allowed = said.allowed
             played[i].steps.append(step)
             text = "ok " * (turn + i + 1)
             after = context == "history"
-            prompts[i] = policy.chat.after(reply.ids, text) if after else policy.chat.opening(text)
+            prompts[i] = policy.chat.after(said.ids, text) if after else policy.chat.opening(text)
             prompts[i] = list(prompts[i])
     return played
 
@@ -243,27 +254,15 @@ def gradient(policy, rows, update, tmp_path, **options):
     return seen[0]
 
 
-def conversations(policy, *, tasks=3, rollouts=4, turns=3, reply=12):
-    """Groups of conversations sampled from the policy; outcomes and checks by what was said."""
-    rng = np.random.default_rng(0)
-    count = tasks * rollouts
-    episodes = [Episode(f"t{i // rollouts}", "g", i // rollouts, 0, "history", [])
-                for i in range(count)]  # fmt: skip
-    session = OwnEngine(policy).batch(count, Decoding(max_reply_tokens=reply))
-    prompts = [
-        list(policy.chat.opening(f"Room {i // rollouts}. " * (2 + i // rollouts)))
-        for i in range(count)
-    ]
-    for turn in range(turns):
-        replies = sample(session, range(count), prompts, rng)
-        for episode, prompt, said in zip(episodes, prompts, replies, strict=True):
-            step = Step("", said.text, "", prompt, said.ids, said.logprobs, said.entropies)
-            step.valid = sum(said.ids) % 3 > 0
+def conversations(policy, *, episodes=12, size=4, turns=3, reply=12):
+    """The same in larger groups; outcomes and checks by what was said."""
+    played = rollouts(policy, episodes=episodes, size=size, turns=turns, reply=reply)
+    for episode in played:
+        for step in episode.steps:
+            step.valid = sum(step.reply_ids) % 3 > 0
             step.invalid_reason = "" if step.valid else "refused"
-            episode.steps.append(step)
-            episode.outcome = float(sum(said.ids) % 2)
-        prompts = [policy.chat.after(r.ids, f"On {turn}, ok.") for r in replies]
-    return episodes
+            episode.outcome = float(sum(step.reply_ids) % 2)
+    return played
 
 
 class Letters:
@@ -347,6 +346,16 @@ class Script:
         return Reply(tokens, [-0.5] * len(tokens), [0.25] * len(tokens), reply)
 
 
+def east(text, row):
+    """The reply that takes a step in the corridor."""
+    return "<think></think><action>east</action>"
+
+
+def corridor_tasks(*lengths):
+    """A task of the corridor for each length, each in a group of its own."""
+    return [Task(f"corridor/{length}", group, 7) for group, length in enumerate(lengths)]
+
+
 @pytest.fixture(scope="session")
 def vision_folder(tmp_path_factory):
     """A folder of a tiny vision-language model."""
@@ -366,8 +375,28 @@ def _one_thread():
 @pytest.fixture
 def tiny_policy() -> Policy:
     """A fresh tiny policy, fully trained."""
-    tokenizer = tiny_tokenizer()
-    return Policy(tiny_model(len(tokenizer)), tokenizer)
+    return tiny()
+
+
+@pytest.fixture
+def standin(policy):
+    """A stand-in for a server of vLLM, with the policy of the test."""
+    made = Standin(policy)
+    yield made
+    made.close()
+
+
+def write_parts(folder: Path) -> None:
+    """The files of a user's own that the documentation shows."""
+    for name, page, holds in (
+        ("drawers.py", "environments.md", "class Drawers"),
+        ("mine.py", "recipes.md", "class OutcomeAndValidity"),
+        ("mine.toml", "recipes.md", "drawers:Drawers"),
+    ):
+        text = (Path(__file__).parents[2] / "docs" / page).read_text()
+        blocks = re.findall(r"^```(?:python|toml)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+        (found,) = [block for block in blocks if holds in block]
+        (folder / name).write_text(found)
 
 
 @pytest.fixture(scope="session")
@@ -444,6 +473,52 @@ def forked():
         return process
 
     return start
+
+
+RUN = """
+sys.path.insert(0, here)
+os.environ.update(world)
+words = ["train", "alfworld", "mgr", "pocket", *options]
+sys.argv = ["agent-envs", *words, "--resume", "--out", folder]
+import corridor
+corridor.register()
+import trainer.run.report
+trainer.run.report.write = lambda folder: None
+from trainer.cli import main
+exec(before)
+main()
+"""
+
+
+@pytest.fixture
+def start_training(forked, tiny_folder, tmp_path_factory):
+    """Starts `agent-envs train` on the corridor in a process of its own, after other code."""
+
+    def start(folder, *options, before="", world=()):
+        return forked(
+            RUN,
+            tmp_path_factory.mktemp("said"),
+            here=str(Path(__file__).parent),
+            folder=str(folder),
+            options=[*SHORT, f"policy.model={tiny_folder}", *options],
+            before=before,
+            world=dict(world),
+        )
+
+    return start
+
+
+def finish(*processes):
+    """Wait for processes to end well."""
+    for process in processes:
+        process.join(120)
+        assert process.exitcode == 0, process.said.read_text()
+
+
+def count_lines(folder):
+    """Lines in the log of a run that may have just begun."""
+    path = folder / "metrics.jsonl"
+    return path.read_text().count("\n") if path.is_file() else 0
 
 
 SAYING = """

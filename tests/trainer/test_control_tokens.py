@@ -27,7 +27,7 @@ from trainer.model.pretrained import POCKETS, resolve
 from trainer.play.environments import Env, PromptOptions
 from trainer.play.rollout import Rollouts, Task
 
-from .conftest import CHATML, TEXT, tiny_model, tiny_tokenizer
+from .conftest import CHATML, TEXT, tiny, tiny_tokenizer
 
 MISTRAL = (
     "{{ bos_token }}{% for m in messages %}{% if m['role'] == 'user' %}"
@@ -227,8 +227,7 @@ def test_rollouts_keep_the_walls_text_out_of_the_control_tokens(
         return made._replace(observation=made.observation + WALL, admissible_actions=actions)
 
     monkeypatch.setattr(corridor.Corridor, "_turn", written)
-    tokenizer = tiny_tokenizer()
-    policy = Policy(tiny_model(len(tokenizer)), tokenizer)
+    policy = tiny()
     env = Env(id="Corridor-v0", max_turns=3)
     played = Rollouts(
         env, PromptOptions(context=context), "train", max_tokens=2000, blind=("goal",)
@@ -237,7 +236,7 @@ def test_rollouts_keep_the_walls_text_out_of_the_control_tokens(
         Sampler(OwnEngine(policy), policy, Decoding(max_reply_tokens=60, decode=decode)),
         seed=0,
     )
-    start = tokenizer.convert_tokens_to_ids("<|im_start|>")
+    start = policy.tokenizer.convert_tokens_to_ids("<|im_start|>")
     assert len(played[0].steps) == 3
     for number, step in enumerate(played[0].steps):
         opened = number == 0 or context == "turn"

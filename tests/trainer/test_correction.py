@@ -7,46 +7,30 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
 from trainer.learn.batch import credit_rows, make_rows
 from trainer.learn.correction import Correction, correct_rows, fill_entropies
 from trainer.learn.update import Update, recompute_logprobs
 
-from .conftest import conversations, gradient, learner, rollouts
+from .conftest import conversations, gradient, rollouts
 
 GAPS = [0.0, math.log(1.5), math.log(4.0), -math.log(2.0)]
 
 
-def test_weights_of_tokens_are_cut_at_the_cap():
-    weights, cut = Correction(level="token", cap=2.0).weights(GAPS)
-    np.testing.assert_allclose(weights, [1.0, 1.5, 2.0, 0.5])
-    assert cut.tolist() == [False, False, True, False]
-
-
-def test_masked_weights_above_the_cap_are_zero():
-    weights, _ = Correction(level="token", above="mask", cap=2.0).weights(GAPS)
-    np.testing.assert_allclose(weights, [1.0, 1.5, 0.0, 0.5])
-
-
-def test_a_sequence_has_one_weight():
-    weights, cut = Correction(level="sequence", cap=4.0).weights(GAPS)
-    np.testing.assert_allclose(weights, [3.0] * 4)  # 1 x 1.5 x 4 x 0.5
-    assert not cut.any()
-    weights, cut = Correction(level="sequence", cap=2.5).weights(GAPS)
-    np.testing.assert_allclose(weights, [2.5] * 4)
-    assert cut.all()
-
-
-def test_a_hopeless_gap_stays_finite():
-    weights, _ = Correction(level="sequence", cap=2.0).weights([500.0, 500.0])
-    np.testing.assert_allclose(weights, [2.0, 2.0])
-
-
-@pytest.mark.parametrize("options", [{"cap": 0.9}, {"level": "turn"}, {"above": "drop"}])
-def test_options_out_of_range_are_refused(options):
-    with pytest.raises(ValidationError):
-        Correction(**options)
+@pytest.mark.parametrize(
+    ("options", "gaps", "wanted", "over"),
+    [
+        ({"level": "token", "cap": 2.0}, GAPS, [1.0, 1.5, 2.0, 0.5], [2]),
+        ({"level": "token", "above": "mask", "cap": 2.0}, GAPS, [1.0, 1.5, 0.0, 0.5], [2]),
+        ({"level": "sequence", "cap": 4.0}, GAPS, [3.0] * 4, []),  # 1 x 1.5 x 4 x 0.5
+        ({"level": "sequence", "cap": 2.5}, GAPS, [2.5] * 4, [0, 1, 2, 3]),
+        ({"level": "sequence", "cap": 2.0}, [500.0] * 2, [2.0] * 2, [0, 1]),  # and no infinity
+    ],
+)
+def test_weights_by_hand(options, gaps, wanted, over):
+    weights, cut = Correction(**options).weights(gaps)
+    np.testing.assert_allclose(weights, wanted)
+    assert np.flatnonzero(cut).tolist() == over
 
 
 def disturbed(rows, shift):
@@ -91,21 +75,9 @@ def test_a_weight_multiplies_the_gradient_of_its_token(tiny_policy, tmp_path):
         np.testing.assert_allclose(one, other, atol=1e-7)
 
 
-def test_without_a_gap_nothing_changes(tiny_policy, tmp_path):
-    rows = make_rows(rollouts(tiny_policy))
-    made, figures = correct_rows(tiny_policy, rows, Correction(), tokens=8192)
-    assert figures["correction_cut"] == 0.0
-    assert figures["correction_mean"] == pytest.approx(1.0, abs=1e-4)
-    update = Update()
-    values = update(
-        learner(tiny_policy, tmp_path), credit_rows(made, np.ones(12)), rng=np.random.default_rng(0)
-    )
-    assert values["clip_fraction"] == 0.0
-
-
 def test_missing_entropies_are_those_of_the_policy(tiny_policy):
     """The engine recorded them at sampling; recomputed, they are the same."""
-    played = conversations(tiny_policy, tasks=2, rollouts=2, turns=2)
+    played = conversations(tiny_policy, episodes=4, size=2, turns=2)
     steps = [step for episode in played for step in episode.steps]
     recorded = [step.entropies for step in steps]
     for step in steps[1:]:

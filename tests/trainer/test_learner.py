@@ -155,18 +155,16 @@ def test_a_critic_is_stored_the_same_way(tmp_path):
     assert critic.policy.model.model.layers[0].mlp.up_proj.weight.dtype == torch.bfloat16
 
 
-@needs_torchao
-def test_products_in_float32_are_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"set policy.dtype='bfloat16'"):
-        taught(wide("float32"), tmp_path, "adamw8bit-sr")
-
-
-def test_the_missing_package_is_named(monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "torchao.optim", None)
-    with pytest.raises(ImportError, match=r"the package torchao.optim .*'agent-envs\[optim\]'"):
-        taught(wide(), tmp_path, "adamw8bit")
-
-
-def test_an_unknown_optimiser_is_refused():
-    with pytest.raises(ValueError, match=r"'adamw', 'adamw8bit' or 'adamw8bit-sr'.*'sgd'"):
-        Optimizer(optimizer="sgd")
+@pytest.mark.parametrize(
+    ("optimizer", "message"),
+    [
+        pytest.param("adamw8bit-sr", "set policy.dtype='bfloat16'", marks=needs_torchao),
+        ("adamw8bit", r"the package torchao.optim .*'agent-envs\[optim\]'"),
+        ("sgd", r"'adamw', 'adamw8bit' or 'adamw8bit-sr'.*'sgd'"),
+    ],
+)
+def test_what_is_refused(optimizer, message, monkeypatch, tmp_path):
+    if optimizer == "adamw8bit":
+        monkeypatch.setitem(sys.modules, "torchao.optim", None)
+    with pytest.raises((ValueError, ImportError), match=message):
+        taught(wide("float32"), tmp_path, optimizer)

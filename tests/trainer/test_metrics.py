@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import re
-from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -14,13 +13,11 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from trainer.run import metrics
 from trainer.run.metrics import Metrics
 
-
-def plain():
-    return Console(file=io.StringIO(), width=200)
+from .conftest import quiet
 
 
 def logged(folder, values, *, console=None):
-    with Metrics(folder, {"rl": 10}, console=console or plain()) as log:
+    with Metrics(folder, {"rl": 10}, console=console or quiet()) as log:
         for step, success in values:
             log.log(step, "rl", step, {"success": success, "seconds": 0.1 * step})
 
@@ -66,7 +63,7 @@ def test_a_number_that_is_none_is_written_as_null(tmp_path):
 
 
 def test_every_step_has_a_plain_line_where_there_is_no_terminal(tmp_path):
-    console = plain()
+    console = quiet()
     logged(tmp_path, [(step, step / 20) for step in range(1, 11)], console=console)
     shown = console.file.getvalue().splitlines()
     assert [line.partition("  eta")[0] for line in shown] == [
@@ -74,67 +71,11 @@ def test_every_step_has_a_plain_line_where_there_is_no_terminal(tmp_path):
     ]
 
 
-def seconds_of(eta):
-    """The seconds that an eta of the log stands for."""
-    parts = [int(part) for part in eta.removesuffix(" s").split(":")]
-    return sum(part * 60**power for power, part in enumerate(reversed(parts)))
-
-
-def printed_again(line, folder, monkeypatch):
-    """The line that the log prints for the numbers in `line`."""
-    stage, done, total = re.match(r"(\w+) (\d+)/(\d+)  ", line).groups()
-    numbers = dict(re.findall(r"(success|valid|return|loss) ([\d.]+)", line))
-    if speed := re.search(r"([\d,]+) tokens/s", line):
-        numbers["tokens_per_second"] = speed[1].replace(",", "")
-    percent = {"success", "valid"}
-    values = {key: float(text) / (100 if key in percent else 1) for key, text in numbers.items()}
-    eta = re.search(r"eta (.*)", line)
-    pace = seconds_of(eta[1]) / (int(total) - int(done)) if eta else 0.0
-    clock = [1000.0]
-    monkeypatch.setattr(metrics.time, "monotonic", lambda: clock[0])
-    console = plain()
-    with Metrics(folder, {stage: int(total)}, console=console) as log:
-        clock[0] += pace
-        log.log(int(done), stage, int(done), values)
-    return console.file.getvalue().rstrip("\n")
-
-
-ROOT = Path(__file__).parents[2]
-EXCERPTS = [
-    pytest.param(lines, id=f"{page.relative_to(ROOT)}")
-    for page in [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
-    for block in re.findall(r"^```\w*\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)
-    if (lines := re.findall(r"^(?:(?:sft|rl) \d+/\d+  |step \d+  |\.\.\.$).*", block, re.MULTILINE))
-    and lines != ["..."]
-]
-
-
-@pytest.mark.parametrize("lines", EXCERPTS)
-def test_excerpts_of_the_log_in_the_documentation(lines, tmp_path, monkeypatch):
-    """As the log prints them, and every step that is left out is marked by dots."""
-    step, warm = 0, 0
-    for number, line in enumerate(lines):
-        if line == "...":
-            step = None
-        elif line.startswith("step "):
-            assert step is None or line.startswith(f"step {step}  "), line
-        else:
-            stage, done, total = re.match(r"(\w+) (\d+)/(\d+)", line).groups()
-            warm = int(total) if stage == "sft" else warm
-            now = int(done) + (warm if stage == "rl" else 0)
-            assert step is None or now == step + 1, f"{line} follows step {step}"
-            step = now
-            assert printed_again(line, tmp_path / str(number), monkeypatch) == line
-
-
-def test_the_readme_has_an_excerpt():
-    assert "README.md" in {param.id for param in EXCERPTS}
-
-
 def test_a_bar_on_a_terminal(tmp_path):
     console = Console(file=io.StringIO(), force_terminal=True, width=160)
     with Metrics(tmp_path, {"rl": 10}, console=console) as log:
         values = {"success": 0.5, "valid": 0.9, "return": 0.4, "tokens_per_second": 1234.0}
+        values["loss"] = 0.25
         log.log(4, "rl", 4, values)
     shown = console.file.getvalue()
     line = "rl 4/10  success 50%  valid 90%  return 0.40  1,234 tokens/s  eta 0 s"
@@ -146,7 +87,7 @@ def test_a_step_of_any_length_has_an_eta(tmp_path, monkeypatch):
     """Steps of 100 s; 12 of 20 are done after two of them, after a resume."""
     clock = [1000.0]
     monkeypatch.setattr(metrics.time, "monotonic", lambda: clock[0])
-    console = plain()
+    console = quiet()
     with Metrics(tmp_path, {"start": 1, "rl": 20}, console=console) as log:
         clock[0] += 900
         log.log(10, "start", 1, {})  # an evaluation alone
@@ -163,7 +104,7 @@ def test_durations():
 
 
 def test_a_warning_is_shown_and_kept_once(tmp_path):
-    console = plain()
+    console = quiet()
     for _ in range(2):  # the second time after a resume
         with Metrics(tmp_path, {"rl": 10}, console=console) as log:
             log.warning(3, "groups are dead")

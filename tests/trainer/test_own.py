@@ -19,9 +19,8 @@ from trainer.play import episode_files as episodes
 from trainer.run import evaluate, metrics
 from trainer.train import train
 
-from .conftest import quiet
+from .conftest import quiet, write_parts
 
-DOCS = Path(__file__).parents[2] / "docs"
 SOURCE = Path(__file__).parents[2] / "src"
 BRIEF = [
     "run.threads=1", "sampling.tasks=2", "sampling.rollouts=2", "sampling.max_reply_tokens=8",
@@ -44,21 +43,10 @@ for words in sys.argv[1:]:
 """
 
 
-def block(page: str, language: str, holds: str) -> str:
-    """The block of a page that holds some text."""
-    blocks = re.findall(
-        rf"^```{language}\n(.*?)^```$", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL
-    )
-    (found,) = [one for one in blocks if holds in one]
-    return found
-
-
 @pytest.fixture
 def folder(tmp_path):
     """A folder outside of the project with the files of the page."""
-    (tmp_path / "drawers.py").write_text(block("environments.md", "python", "class Drawers"))
-    (tmp_path / "mine.py").write_text(block("recipes.md", "python", "class OutcomeAndValidity"))
-    (tmp_path / "mine.toml").write_text(block("recipes.md", "toml", "drawers:Drawers"))
+    write_parts(tmp_path)
     return tmp_path
 
 
@@ -121,9 +109,6 @@ class Player:
     def act(self): return None
     def think(self): return ""
 
-class Plain:
-    def __init__(self, env): pass
-
 class Broken(gym.Wrapper):
     def __init__(self, env): raise OSError("wboom")
 
@@ -163,7 +148,6 @@ def parts(folder, monkeypatch):
         ("prompt.template=mine:opens_a_drawer", "of class Template"),
         ("env.wrappers={'mine:None_such'={}}", "mine has no 'None_such'"),
         ("env.wrappers={'credit.rewards:InvalidPenalty'={penaltie=1}}", "'penaltie'"),
-        ("env.wrappers={'parts:Plain'={}}", "env.wrappers parts:Plain makes a Plain; it must be"),
         ("env.wrappers={'parts:Broken'={}}", "env.wrappers parts:Broken: wboom"),
         ("sft.expert=failing:Expert", "failing fails when it is imported"),
     ],

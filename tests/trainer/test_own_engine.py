@@ -20,7 +20,7 @@ from trainer.learn.update import token_logprobs
 from trainer.model.policy import Policy
 from trainer.play.records import Episode, Step
 
-from .conftest import sample, tiny_model, tiny_tokenizer
+from .conftest import sample, tiny, tiny_model, tiny_tokenizer
 
 ACTIONS = ["look", "go to desk 1", "go to desk 12", "go to bed 1", "take mug 1 from bed 1"]
 OPENINGS = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12), min_size=1, max_size=12)
@@ -30,12 +30,7 @@ def generator(seed=0):
     return np.random.default_rng(seed)
 
 
-def make_policy():
-    tokenizer = tiny_tokenizer()
-    return Policy(tiny_model(len(tokenizer)), tokenizer)
-
-
-POLICY = make_policy()
+POLICY = tiny()
 
 
 def start(rows, decode="free", policy=POLICY, **options):
@@ -269,7 +264,7 @@ def test_what_is_refused():
     ):
         with pytest.raises(ValueError, match=words):
             Decoding(**options)
-    broken = make_policy()
+    broken = tiny()
     with torch.no_grad():
         broken.parameters()[-1].fill_(torch.nan)
     with pytest.raises(FloatingPointError, match=r"logits of .* are NaN or infinite"):

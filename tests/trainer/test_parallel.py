@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import random
 import shutil
-import socket
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,8 +25,8 @@ from trainer.run.checkpoint import Checkpoints
 from trainer.scale import parallel
 from trainer.train import train
 
-from .conftest import METHODS, SHORT, figures, quiet
-from .vllms import Standin
+from .conftest import METHODS, SHORT, count_lines, figures, finish, quiet
+from .vllms import Standin, free_port
 
 OPTIONS = [
     *SHORT,
@@ -44,32 +42,11 @@ OPTIONS = [
     "eval.every=0",
 ]
 ADMISSIBLE = ["sampling.decode=admissible", "sampling.max_reply_tokens=40"]
-RUN = """
-import warnings
-os.environ.update(world)
-sys.path.insert(0, here)
-import corridor
-corridor.register()
-import trainer.run.report
-from trainer.cli import main
-trainer.run.report.write = lambda folder: None
-words = ["train", "alfworld", "mgr", "pocket", *options]
-sys.argv = ["agent-envs", *words, "--resume", "--out", folder]
-exec(before)
-main()
-"""
-
 pytestmark = [pytest.mark.usefixtures("corridor"), pytest.mark.slow]
 
 
-def port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
-
-
 @pytest.fixture
-def start(forked, tiny_folder, tmp_path_factory):
+def start(start_training):
     """Start the processes of a run, as torchrun does."""
 
     def started(folder, *options, count=2, before=("", "")):
@@ -78,28 +55,18 @@ def start(forked, tiny_folder, tmp_path_factory):
             "WORLD_SIZE": str(count),
             "LOCAL_WORLD_SIZE": str(count),
             "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": str(port()),
+            "MASTER_PORT": str(free_port()),
         }
         return [
-            forked(
-                RUN,
-                tmp_path_factory.mktemp("said"),
-                here=str(Path(__file__).parent),
-                world=world | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
+            start_training(
+                *(folder, *OPTIONS, *options),
                 before=before[rank],
-                options=[*OPTIONS, f"policy.model={tiny_folder}", *options],
-                folder=str(folder),
+                world=world | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
             )
             for rank in range(count)
         ]
 
     return started
-
-
-def finish(processes):
-    for process in processes:
-        process.join(120)
-        assert process.exitcode == 0, process.said.read_text()
 
 
 def alone(tiny_folder, folder, *options):
@@ -154,7 +121,7 @@ def test_servers_of_vllm_sample_for_both(start, tiny_folder, tmp_path):
     options = ["engine.name=vllm", f"engine.urls=['{standin.url}']", "sft.steps=0"]
     options += ["update.skip_dead_groups=false", "update.entropy=0.05"]  # else nothing changes
     alone(tiny_folder, tmp_path / "one", *options)
-    finish(start(tmp_path / "two", *options))
+    finish(*start(tmp_path / "two", *options))
     assert_equal(tmp_path / "one", tmp_path / "two")
     lines = [line for line in figures(tmp_path / "two") if line["stage"] == "rl"]
     assert all(line["logprob_gap"] < 1e-3 for line in lines)
@@ -164,7 +131,7 @@ def test_servers_of_vllm_sample_for_both(start, tiny_folder, tmp_path):
 
 @pytest.mark.long
 def test_two_processes_take_the_steps_of_one(whole, start, tmp_path):
-    finish(start(tmp_path, *ADMISSIBLE))
+    finish(*start(tmp_path, *ADMISSIBLE))
     assert_equal(whole, tmp_path)
     loaded = Policy.load(str(tmp_path / "checkpoints" / "step_5"))  # as transformers does
     assert not loaded.is_sharded
@@ -191,7 +158,7 @@ def test_every_method_takes_the_steps_of_one_process(method, start, tiny_folder,
         shutil.copytree(one, two)
     processes = start(two, *options)
     alone(tiny_folder, one, *options)
-    finish(processes)
+    finish(*processes)
     assert_equal(one, two)
 
 
@@ -204,15 +171,10 @@ def test_resumed_by_another_number_of_processes(method, start, tiny_folder, tmp_
     if method == "istar":
         shutil.copytree(one, two)
     alone(tiny_folder, one, *options, "run.steps=4")
-    finish(start(two, *options, "run.steps=2"))
+    finish(*start(two, *options, "run.steps=2"))
     alone(tiny_folder, two, *options, "run.steps=3")
-    finish(start(two, *options, "run.steps=4"))
+    finish(*start(two, *options, "run.steps=4"))
     assert_equal(one, two, "eval_success", "eval_valid", "eval_return")  # at the ends of the parts
-
-
-def logged(folder):
-    path = folder / "metrics.jsonl"
-    return path.read_text().count("\n") if path.is_file() else 0
 
 
 @pytest.mark.long
@@ -222,7 +184,7 @@ def test_killed_at_random_moments(whole, start, tmp_path, victims):
     rng = random.Random(len(victims) + victims[-1])
     for line in sorted(rng.sample(range(1, 5), 2)):
         processes = start(tmp_path, *ADMISSIBLE)
-        while logged(tmp_path) < line and all(process.is_alive() for process in processes):
+        while count_lines(tmp_path) < line and all(process.is_alive() for process in processes):
             time.sleep(0.01)
         time.sleep(rng.uniform(0, 0.2))
         for victim in victims:
@@ -232,7 +194,7 @@ def test_killed_at_random_moments(whole, start, tmp_path, victims):
             assert process.exitcode, process.said.read_text()
         for survivor in {0, 1} - set(victims):
             assert "another process of the run ended" in processes[survivor].said.read_text()
-    finish(start(tmp_path, *ADMISSIBLE))
+    finish(*start(tmp_path, *ADMISSIBLE))
     assert_equal(whole, tmp_path)
 
 

@@ -24,17 +24,18 @@ from trainer.play.rollout import draw_tasks
 from trainer.run import metrics
 from trainer.train import train
 
-from .conftest import own_sampler
+from .conftest import Script, own_sampler
 
+LETTERS = "sampling.max_tokens=100000"  # a token each
 TALK = Talk(draw_scene("bargain", 0)).after(0, speak("I pay $9."))
 
 
 class Scripted(PolicyPartner):
     """Replies from a list instead of a model, and the prompts that it was given."""
 
-    def __init__(self, *replies, limit=10_000):
+    def __init__(self, *replies):
         self.engine = self.policy = self.chat = self
-        self.decoding, self.limit = Decoding(max_reply_tokens=8), limit
+        self.decoding = Decoding(max_reply_tokens=8)
         self.replies, self.batches = list(replies), []
 
     def opening(self, text):
@@ -51,28 +52,6 @@ class Scripted(PolicyPartner):
 
 def said(text):
     return f"<think>.</think><action>{text}</action>"
-
-
-class Answers:
-    """A sampler that always says the same."""
-
-    decoding = Decoding(max_reply_tokens=8)
-
-    def __init__(self, policy, text):
-        self.policy, self.text = policy, text
-
-    def open(self, seeds, *, fresh):
-        return self
-
-    def room(self, row):
-        return 100_000
-
-    async def reply(self, row, prompt):
-        ids = list(self.policy.chat.reply(self.text))
-        return Reply(ids, [0.0] * len(ids), [0.0] * len(ids), self.text)
-
-    def leave(self, row):
-        pass
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +71,13 @@ def chat(tiny_folder, *options):
 
 def tasks(rollouts, count=3):
     return draw_tasks(rollouts.panel, tasks=count, rollouts=2, seed=0, step=1)
+
+
+def play(loaded, partner, text):
+    """Rollouts in which the policy always says the same."""
+    rollouts, script = make_rollouts(loaded, "train"), Script(lambda *_: said(text), limit=10**6)
+    object.__setattr__(rollouts, "partner", partner)
+    return rollouts.play(tasks(rollouts), script, seed=0)
 
 
 class Waiting:
@@ -163,18 +149,10 @@ def test_replies_are_acts_and_what_is_none_does_nothing(reply, act):
     assert speaker.reply(TALK) == act
 
 
-def test_a_talk_too_long_for_the_partner_is_an_error():
-    partner = Scripted(said("Hello."), limit=8)
-    with pytest.raises(ValueError, match=r"lower partner\.max_reply_tokens or env\.max_turns"):
-        partner.begin(TALK.scene, 1, np.random.default_rng(0)).reply(TALK)
-
-
-def test_all_running_episodes_are_answered_in_one_batch(tiny_folder, policy):
-    loaded = chat(tiny_folder, "env.options.family=bargain", "env.max_turns=3")
+def test_all_running_episodes_are_answered_in_one_batch(tiny_folder):
+    loaded = chat(tiny_folder, LETTERS, "env.options.family=bargain", "env.max_turns=3")
     partner = Scripted(*[said(f"I say ${n}.") for n in range(100)])
-    rollouts = make_rollouts(loaded, "train")
-    object.__setattr__(rollouts, "partner", partner)
-    played = rollouts.play(tasks(rollouts), Answers(policy, said("Hello there.")), seed=0)
+    played = play(loaded, partner, "Hello there.")
     assert [len(episode.steps) for episode in played] == [3] * 6
     batches = [len(batch) for batch in partner.batches]
     # Who is side 1 is spoken to at the reset, one by one, and not after the last turn.
@@ -182,12 +160,10 @@ def test_all_running_episodes_are_answered_in_one_batch(tiny_folder, policy):
     assert batches == [1] * second + [6, 6] + [6 - second] * (second < 6)
 
 
-def test_an_act_that_ends_the_talk_is_not_answered(tiny_folder, policy):
-    loaded = chat(tiny_folder)
+def test_an_act_that_ends_the_talk_is_not_answered(tiny_folder):
+    loaded = chat(tiny_folder, LETTERS)
     partner = Scripted(*[said("Good day.")] * 9)
-    rollouts = make_rollouts(loaded, "train")
-    object.__setattr__(rollouts, "partner", partner)
-    played = rollouts.play(tasks(rollouts), Answers(policy, said("left the conversation")), seed=0)
+    played = play(loaded, partner, "left the conversation")
     assert all(len(episode.steps) == 1 and not episode.truncated for episode in played)
     assert all(len(batch) == 1 for batch in partner.batches)  # those at the reset
 
@@ -227,13 +203,13 @@ def test_two_pocket_policies_talk_and_one_of_them_learns(tmp_path):
     assert any(not torch.equal(a, b) for a, b in zip(before, trained, strict=True))
 
 
-def test_one_policy_on_both_sides_is_refused(tiny_folder):
-    loaded = chat(tiny_folder, "partner.model=", "env.options.partner=external")
-    with pytest.raises(recipe.RecipeError, match=r"set partner\.model to the policy"):
-        assert make_rollouts(loaded, "train").panel
-
-
-def test_other_environments_have_no_partner(tiny_folder):
-    loaded = recipe.load("alfworld mgr pocket", [f"partner.model={tiny_folder}"])
-    with pytest.raises(recipe.RecipeError, match="has no option 'partner'"):
-        assert make_rollouts(loaded, "train").panel
+@pytest.mark.parametrize(
+    ("words", "option", "message"),
+    [
+        ("sotopia grpo", "env.options.partner=external", r"set partner\.model to the policy"),
+        ("alfworld mgr pocket", "partner.model=pocket", "has no option 'partner'"),
+    ],
+)
+def test_a_partner_that_is_the_policy_or_of_another_environment_is_refused(words, option, message):
+    with pytest.raises(recipe.RecipeError, match=message):
+        assert make_rollouts(recipe.load(words, [option]), "train").panel

@@ -20,7 +20,7 @@ from trainer.scale import parallel
 from trainer.scale.pool import divide_tasks
 from trainer.train import train
 
-from .conftest import figures, quiet, short, tiny_model, tiny_tokenizer
+from .conftest import figures, quiet, short, tiny
 from .vllms import Standin
 
 THERE = importlib.util.find_spec("ray") is not None
@@ -61,15 +61,7 @@ class Odd(AgentEnv):
 
 @pytest.fixture(scope="module")
 def policy():
-    tokenizer = tiny_tokenizer()
-    return Policy(tiny_model(len(tokenizer)), tokenizer)
-
-
-@pytest.fixture
-def standin(policy):
-    made = Standin(policy)
-    yield made
-    made.close()
+    return tiny()
 
 
 @pytest.fixture(scope="module")

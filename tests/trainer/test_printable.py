@@ -6,7 +6,6 @@ import pytest
 
 from agent_envs.cli.console import make_printable
 from agent_envs_lab.compare import side, table
-from trainer.run import report
 
 from .conftest import quiet
 from .run_folders import evaluation, run_folder
@@ -31,12 +30,6 @@ TAME = "live\ufffdevil\ufffd[2Jbell\ufffdend"
 )  # fmt: skip
 def test_what_acts_is_replaced(text, shown):
     assert make_printable(text) == shown
-
-
-def test_a_report_has_no_control_characters(tmp_path):
-    page = report.write(run_folder(tmp_path, text=WILD)).read_text(encoding="utf-8")
-    assert TAME in page
-    assert not {"\x1b", "\x07", "\u202e"} & set(page)
 
 
 def test_a_comparison_has_none(tmp_path):

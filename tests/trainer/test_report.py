@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import base64
-import builtins
-import errno
-import io
 import json
 import math
 import os
@@ -322,19 +319,6 @@ DAMAGE = {
 """Records of a run, and what may have become of each."""
 
 
-def forbid(monkeypatch, path):
-    """Make the operating system refuse to open a path, as without permission to read it."""
-    for module, call in ((io, "open"), (builtins, "open"), (os, "listdir"), (os, "scandir")):
-        right = getattr(module, call)
-
-        def refuse(given, *more, right=right, **options):
-            if os.fspath(given) == str(path):
-                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-            return right(given, *more, **options)
-
-        monkeypatch.setattr(module, call, refuse)
-
-
 def find_damage(folder):
     """What the report leaves out."""
     return [
@@ -353,17 +337,6 @@ def test_a_damaged_record_is_named_and_left_out(name, damage, whole):
     (said,) = find_damage(whole)
     assert str(whole / name) in said
     assert "\n" not in said
-
-
-@pytest.mark.usefixtures("undrawn")
-@pytest.mark.parametrize(
-    "name", [EVAL, f"{LAST}.parquet", f"{LAST}.npy", "eval", "episodes", "failures"]
-)
-def test_what_may_not_be_read_is_left_out(name, whole, monkeypatch):
-    """As for an ordinary user; the owner of this process may be root."""
-    forbid(monkeypatch, whole / name)
-    (said,) = find_damage(whole)
-    assert str(whole / name) in said
 
 
 @pytest.mark.usefixtures("undrawn")

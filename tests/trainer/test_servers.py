@@ -12,21 +12,13 @@ from trainer.engine import Decoding, EngineError, EngineOptions, Prompt, StaleWe
 from trainer.errors import RecipeError
 from trainer.model.policy import LoRA, Policy
 
-from .conftest import tiny_eyes, tiny_model, tiny_tokenizer
+from .conftest import tiny, tiny_eyes, tiny_tokenizer
 from .vllms import Standin, free_port
 
 
 @pytest.fixture(scope="module")
 def policy():
-    tokenizer = tiny_tokenizer()
-    return Policy(tiny_model(len(tokenizer)), tokenizer)
-
-
-@pytest.fixture
-def standin(policy):
-    made = Standin(policy)
-    yield made
-    made.close()
+    return tiny()
 
 
 def engine(policy, folder, *standins, **options):
@@ -106,8 +98,7 @@ def test_conversations_are_divided_and_a_dead_server_is_replaced(policy, tmp_pat
 @pytest.mark.parametrize("lora", [0, 2])
 def test_a_server_that_stays_as_it_is_is_found_out_at_once(standin, tmp_path, lora):
     """It answers with the policy's very weights, or without the new adapter, which is 0."""
-    tokenizer = tiny_tokenizer()
-    policy = Policy(tiny_model(len(tokenizer)), tokenizer, lora=LoRA(rank=lora))
+    policy = tiny(lora=LoRA(rank=lora))
     made = engine(policy, tmp_path, standin)
     standin.stale = True
     before = policy.weights()

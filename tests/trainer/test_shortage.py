@@ -18,11 +18,11 @@ from trainer.engine import EngineError
 from trainer.errors import find_shortage, is_of_memory
 from trainer.play.environments import Env, PromptOptions
 from trainer.play.failures import Failure, split_attempts
-from trainer.play.rollout import Rollouts, Task
+from trainer.play.rollout import Rollouts
 from trainer.scale import pool
 from trainer.scale.workers import Workers
 
-from .conftest import Script
+from .conftest import Script, corridor_tasks, east
 
 ALLOCATORS = [
     torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
@@ -92,8 +92,7 @@ def test_no_thread_can_be_started(corridor, monkeypatch):
 
     monkeypatch.setattr(threading.Thread, "start", start)
     player = Rollouts(Env("Corridor-v0"), PromptOptions(), "train")
-    script = Script(lambda text, row: "<think></think><action>east</action>")
-    _, (failure,) = split_attempts(player.attempt([Task("corridor/2", 0, 1)], script, seed=0))
+    _, (failure,) = split_attempts(player.attempt(corridor_tasks(2), Script(east), seed=0))
     assert "no further thread can be started" in failure.error
     assert "lower run.threads, sampling.rows" in failure.error
 

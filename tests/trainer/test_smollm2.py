@@ -115,7 +115,7 @@ def test_sampler_and_update_agree_in_bfloat16():
         policy = Policy.load("smollm2-135m", dtype="bfloat16")
     except FileNotFoundError as missing:
         pytest.skip(str(missing))
-    rows = make_rows(conversations(policy, tasks=2, rollouts=2, turns=3, reply=24))
+    rows = make_rows(conversations(policy, episodes=4, size=2, reply=24))
     recorded = np.concatenate([row.logprobs for row in rows])
     gap = np.abs(np.concatenate(recompute_logprobs(policy, rows, tokens=4096)) - recorded)
     assert len(gap) > 100

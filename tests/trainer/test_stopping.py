@@ -8,7 +8,6 @@ import signal
 import threading
 import time
 
-import numpy as np
 import pytest
 
 from trainer.run.checkpoint import Checkpoints
@@ -16,7 +15,7 @@ from trainer.run.checks import RunError
 from trainer.run.stopping import Stopped, note_signals
 from trainer.train import train
 
-from .conftest import SHORT, figures, quiet, short, weights
+from .conftest import count_lines, figures, quiet, same, short, weights
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -70,8 +69,7 @@ def test_a_signal_in_a_step_ends_the_run_after_it(  # noqa: PLR0917
     monkeypatch.setattr(Loop, "log_step", log)
     train(short(tiny_folder), tmp_path, resume=True, console=quiet())
     assert figures(tmp_path) == figures(whole)
-    mine, others = weights(tmp_path, 12), weights(whole, 12)
-    assert all(np.array_equal(mine[name], others[name]) for name in mine)
+    assert same(weights(tmp_path, 12), weights(whole, 12))
 
 
 @pytest.mark.slow
@@ -100,30 +98,12 @@ def test_a_run_without_its_recipe_is_refused(left, resume, whole, tiny_folder, t
     assert [one.name for one in folder.iterdir()] == [left]
 
 
-RUN = """
-sys.path.insert(0, here)
-sys.argv = arguments
-import corridor
-corridor.register()
-from trainer.cli import main
-main()
-"""
-
-
 @pytest.mark.long
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_the_command_says_how_to_go_on(number, code, forked, tiny_folder, tmp_path):
-    from pathlib import Path
-
-    folder = tmp_path / "run"
-    arguments = ["agent-envs", "train", "alfworld", "mgr", "pocket", *SHORT]
-    arguments += [f"policy.model={tiny_folder}", "run.steps=400", "--out", str(folder)]
-    process = forked(RUN, tmp_path, here=str(Path(__file__).parent), arguments=arguments)
-    end = time.monotonic() + 120
-    while time.monotonic() < end:
-        path = folder / "metrics.jsonl"
-        if path.is_file() and path.read_text().count("\n") >= 8:
-            break
+def test_the_command_says_how_to_go_on(number, code, start_training, tmp_path):
+    folder, end = tmp_path / "run", time.monotonic() + 120
+    process = start_training(folder, "run.steps=400")
+    while count_lines(folder) < 8 and time.monotonic() < end:
         time.sleep(0.02)
     os.kill(process.pid, number)
     process.join(60)

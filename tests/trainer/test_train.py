@@ -26,14 +26,12 @@ from trainer.run.checks import RunError, check_folder
 from trainer.run.metrics import concentration, describe
 from trainer.train import train
 
-from .conftest import SHORT, figures, quiet, short, weights
+from .conftest import count_lines, figures, finish, quiet, same, short, weights
 
 
 def assert_same_run(one, other, step):
     assert figures(one) == figures(other)
-    mine, others = weights(one, step), weights(other, step)
-    assert mine.keys() == others.keys()
-    assert all(np.array_equal(mine[name], others[name]) for name in mine)
+    assert same(weights(one, step), weights(other, step))
     for path in (one / "eval").iterdir():
         assert path.read_text() == (other / "eval" / path.name).read_text()
     for path in (one / "episodes").glob("*.parquet"):
@@ -64,6 +62,9 @@ def test_what_a_run_leaves(whole):
         turns = sum(len(episode.steps) for episode in episodes.read_episodes(path))
         assert np.load(path.with_suffix(".npy")).shape == (turns,)
     assert (whole / "report.html").stat().st_size > 10_000
+    assert not (whole / "failures").exists()
+    assert {line["failed"] for line in lines} == {0.0}
+    assert "failed" not in (whole / "eval" / "step_12.json").read_text()
     assert list((whole / "tensorboard").iterdir())
 
 
@@ -100,57 +101,19 @@ def test_a_run_goes_on_where_it_ended(whole, tiny_folder, tmp_path, steps):
     options = (f"run.steps={steps}", "eval.every=0")
     train(short(tiny_folder, *options), tmp_path, console=quiet())
     train(short(tiny_folder), tmp_path, resume=True, console=quiet())
-    ours = weights(tmp_path, 12)
-    assert all(np.array_equal(ours[name], value) for name, value in weights(whole, 12).items())
+    assert same(weights(tmp_path, 12), weights(whole, 12))
     assert [line["step"] for line in figures(tmp_path)] == list(range(1, 13))
-
-
-RUN = """
-sys.path.insert(0, here)
-sys.argv = arguments
-import corridor
-corridor.register()
-import trainer.run.report
-trainer.run.report.write = lambda folder: None
-from trainer.cli import main
-main()
-"""
-
-
-@pytest.fixture
-def start(forked, tiny_folder, tmp_path_factory):
-    """Start `agent-envs train` in a process of its own."""
-    here, said = str(Path(__file__).parent), tmp_path_factory.mktemp("said")
-    options = [*SHORT, f"policy.model={tiny_folder}"]
-
-    def begun(folder):
-        arguments = ["train", "alfworld", "mgr", "pocket", *options, "--out", str(folder)]
-        arguments = ["agent-envs", *arguments, "--resume"]
-        return forked(RUN, said, here=here, arguments=arguments)
-
-    return begun
-
-
-def finish(process):
-    """Wait for a process to end well."""
-    process.join()
-    assert process.exitcode == 0, process.said.read_text()
-
-
-def logged(folder):
-    path = folder / "metrics.jsonl"
-    return path.read_text().count("\n") if path.is_file() else 0
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
-def test_killed_at_random_moments(whole, start, tmp_path, seed):
+def test_killed_at_random_moments(whole, start_training, tmp_path, seed):
     """SIGKILL soon after a random line was logged, three times; then the run is let through."""
     rng = random.Random(seed)
     for line in sorted(rng.sample(range(1, 12), 3)):
         known = figures(tmp_path)
-        process = start(tmp_path)
-        while logged(tmp_path) < line and process.is_alive():
+        process = start_training(tmp_path)
+        while count_lines(tmp_path) < line and process.is_alive():
             time.sleep(0.005)
         time.sleep(rng.uniform(0, 0.15))
         assert process.is_alive(), process.said.read_text()
@@ -159,7 +122,7 @@ def test_killed_at_random_moments(whole, start, tmp_path, seed):
         assert figures(tmp_path)[: len(known)] == known  # nothing that was written is lost
     with (tmp_path / "metrics.jsonl").open("a") as file:
         file.write('{"step": 12, "stage": "r')
-    finish(start(tmp_path))
+    finish(start_training(tmp_path))
     assert_same_run(whole, tmp_path, 12)
 
 
@@ -187,16 +150,10 @@ def test_evaluating_a_run_gives_its_last_evaluation(whole):
 
 
 TINY = [
-    "run.threads=1",
-    "env.max_turns=2",
-    "policy.lora.rank=2",
-    "sampling.tasks=2",
-    "sampling.rollouts=2",
-    "sampling.max_reply_tokens=8",
-    "sampling.max_tokens=2040",
-    "eval.tasks=2",
-    "data=embedded",
-]
+    "run.threads=1", "env.max_turns=2", "policy.lora.rank=2", "sampling.tasks=2",
+    "sampling.rollouts=2", "sampling.max_reply_tokens=8", "sampling.max_tokens=2040",
+    "eval.tasks=2", "data=embedded",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -355,7 +312,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(words, message,
     [
         ("", [], False, "--resume continues it"),
         ("", ["update.clip_low=0.1", "run.seed=4"], True, r"another run\.seed, update\.clip_low"),
-        ("training.pt", [], True, r"training\.pt is missing.*--out"),
+        ("training.pt", [], True, r"step_12.*training\.pt is missing.*step_10.*--out"),
     ],
 )
 def test_a_run_is_continued_with_its_recipe_and_from_a_whole_checkpoint(  # noqa: PLR0917

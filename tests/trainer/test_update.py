@@ -10,14 +10,9 @@ from credit import losses
 from trainer.learn.batch import collate, credit_rows, make_rows
 from trainer.learn.learner import NotFiniteError
 from trainer.learn.update import Update, token_logprobs, token_logprobs_and_entropies
-from trainer.model.policy import FULL, LoRA, Policy
+from trainer.model.policy import FULL, LoRA
 
-from .conftest import gradient, learner, rollouts, tiny_model, tiny_tokenizer
-
-
-def tiny(seed=0, **options):
-    tokenizer = tiny_tokenizer()
-    return Policy(tiny_model(len(tokenizer), seed), tokenizer, **options)
+from .conftest import gradient, learner, rollouts, tiny
 
 
 def test_ratio_of_a_turn_is_the_geometric_mean(tiny_policy):
@@ -118,37 +113,20 @@ def test_constrained_probabilities_sum_to_one_and_entropies_agree(tiny_policy):
     assert not all(forced)
 
 
-def test_an_update_makes_rewarded_replies_likelier(tmp_path):
-    policy = tiny()
-    rows = make_rows(rollouts(policy))
-    batch = collate(rows)
-    advantage = np.repeat([1.0, -1.0, 1.0, -1.0], 3)
-
-    def gain():
-        with torch.no_grad():
-            return (torch.tensor(advantage)[batch.turn] * token_logprobs(policy, batch)).mean()
-
-    before = gain()
-    figures = Update(epochs=3, minibatch=2, clip_high=0.28)(
-        learner(policy, tmp_path), credit_rows(rows, advantage), rng=np.random.default_rng(0)
-    )
-    assert gain() > before + 0.01
-    assert figures["approx_kl"] > 0
-    assert figures["logprob_gap"] < 1e-4  # of the first step only
-
-
 def test_entropy_bonus_raises_entropy_and_kl_holds_back(tmp_path):
     def after(**options):
         policy = tiny()
         policy.keep_reference()
         rows = make_rows(rollouts(policy))
         coefficient = 20.0 if "kl" in options else 0.0
-        Update(epochs=8, **options)(
+        figures = Update(epochs=8, **options)(
             learner(policy, tmp_path, learning_rate=3e-3),
             credit_rows(rows, np.repeat([1.0, -1.0, 1.0, -1.0], 3)),
             rng=np.random.default_rng(0),
             kl_coefficient=coefficient,
         )
+        assert figures["logprob_gap"] < 1e-4  # of the first step only
+        assert figures["approx_kl"] > 0
         batch = collate(rows)
         with torch.no_grad():
             logprobs, entropies = token_logprobs_and_entropies(policy, batch)
@@ -164,7 +142,7 @@ def test_entropy_bonus_raises_entropy_and_kl_holds_back(tmp_path):
 def test_kl_is_zero_at_the_reference_and_its_coefficient_adapts(tmp_path):
     policy = tiny(lora=LoRA(rank=2))
     rows = make_rows(rollouts(policy))
-    update = Update(kl="k3", kl_target=0.04)
+    update = Update(kl="k3", kl_target=0.04, kl_coefficient=1.0)
     figures = update(
         learner(policy, tmp_path),
         credit_rows(rows, np.ones(12)),
@@ -184,29 +162,6 @@ def test_warm_up_is_linear(tmp_path):
         figures = Update()(taught, credit_rows(rows, np.ones(4)), rng=np.random.default_rng(0))
         rates.append(figures["learning_rate"])
     assert rates == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.4, 0.4])
-
-
-def test_a_resumed_learner_goes_on_bit_for_bit(tmp_path):
-    def train(policy, taught, times):
-        for _ in range(times):
-            Update()(
-                taught, credit_rows(rows, np.linspace(-1, 1, 12)), rng=np.random.default_rng(0)
-            )
-        return [p.detach().clone() for p in policy.parameters()]
-
-    first = tiny()
-    rows = make_rows(rollouts(first))
-    taught = learner(first, tmp_path, warmup=3)
-    train(first, taught, 2)
-    first.save(tmp_path / "policy")
-    torch.save(taught.state_dict(), tmp_path / "learner.pt")
-    straight = train(first, taught, 2)
-    second = tiny(seed=1)
-    second.restore(tmp_path / "policy")
-    other = learner(second, tmp_path, warmup=3)
-    other.load_state_dict(torch.load(tmp_path / "learner.pt"))
-    resumed = train(second, other, 2)
-    assert all(torch.equal(a, b) for a, b in zip(straight, resumed, strict=True))
 
 
 def test_nothing_to_train_on_changes_nothing(tmp_path):
@@ -238,28 +193,12 @@ def test_a_value_that_is_not_finite_stops_with_its_batch(what, tmp_path):
     assert taught.steps == 0
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"ratio": "word"}, "ratio\n.*'token', 'turn' or 'sequence'.*input_value='word'"),
-        ({"aggregate": "sum"}, "aggregate\n.*'token-mean' or 'sequence-mean'.*input_value='sum'"),
-        ({"kl": "k4"}, "kl\n.*'none', 'k1', 'k2' or 'k3'.*input_value='k4'"),
-        ({"clip_low": 1.2}, r"clip_low\n.*less than or equal to 1.*input_value=1.2"),
-        ({"epochs": 0}, r"epochs\n.*greater than or equal to 1.*input_value=0"),
-    ],
-)
-def test_settings_out_of_range_are_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        Update(**options)
-
-
-def test_advantages_and_targets_that_cannot_be_are_refused(tmp_path):
-    policy = tiny()
-    rows, rng = make_rows(rollouts(policy, turns=1)), np.random.default_rng(0)
-    taught = learner(policy, tmp_path)
-    with pytest.raises(ValueError, match="advantage row 2 is nan"):
-        credit_rows(rows, [0.0, 1.0, math.nan, 1.0])
-    with pytest.raises(ValueError, match="advantage has 2 rows, but tokens are of turn 3"):
-        credit_rows(rows, [0.0, 1.0])
-    with pytest.raises(ValueError, match=r"kl_target=0.04 needs an estimator"):
-        Update(kl="k3", kl_target=0.04)(taught, credit_rows(rows, [0.0] * 4), rng=rng)
+def test_advantages_and_targets_that_cannot_be_are_refused():
+    rows = make_rows(rollouts(tiny(), turns=1))
+    for call, message in (
+        (lambda: credit_rows(rows, [0.0, 1.0, math.nan, 1.0]), "advantage row 2 is nan"),
+        (lambda: credit_rows(rows, [0.0, 1.0]), "has 2 rows, but tokens are of turn 3"),
+        (lambda: Update(kl="k3", kl_target=0.04), "kl_target=0.04 needs an estimator"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()

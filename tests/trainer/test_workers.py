@@ -5,9 +5,11 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import re
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,6 @@ from trainer import recipe
 from trainer.errors import RecipeError
 from trainer.learn.sft import attempt_demonstrations, require_expert
 from trainer.play.environments import Env, PromptOptions
-from trainer.play.failures import EpisodeError
 from trainer.play.records import Task
 from trainer.play.rollout import Rollouts, draw_tasks
 from trainer.scale.workers import apply_to
@@ -55,11 +56,13 @@ class Odd(AgentEnv):
             time.sleep(600)
         if action == "die":
             os._exit(3)
+        if action == "exit":
+            sys.exit(4)
         if action == "strange":
             raise Strange("odd", "one")
         if action == "plain":
             raise gymnasium.error.ResetNeeded("plain")
-        won = action == "win"
+        won = action == "win" or (action == "win later" and self.turn > 0)
         return Turn(f"process {os.getpid()}", success=won, progress=float(won))
 
     def close(self):
@@ -190,26 +193,40 @@ def test_environments_are_divided_among_processes_which_end_with_them(odd):
 
 
 @pytest.mark.parametrize(
-    ("action", "options", "error", "message"),
+    ("action", "options", "message"),
     [
-        ("plain", {}, EpisodeError, r"(?s)ResetNeeded: plain.*In the worker process:\nTraceback"),
-        ("strange", {}, EpisodeError, r"RuntimeError: Strange: odd \(.*odd\.py:\d+\)"),  # no pickle
-        ("", {"options": {"refuse": True}}, RecipeError, r"env\.id='odd:Odd': there is no room"),
-        ("sleep", {"step_seconds": 0.5}, EpisodeError,
-         r"WorkerError: odd:Odd, task 'odd/[01]': step did not end within 0\.5 s, .* raise env\."),
-        ("die", {}, EpisodeError,
+        ("plain", {}, r"ResetNeeded: plain.*In the worker process:\nTraceback"),
+        ("strange", {}, r"RuntimeError: Strange: odd \(.*odd\.py:\d+\)"),  # no pickle
+        ("sleep", {"step_seconds": 0.5},
+         r"WorkerError: odd:Odd, task 'odd/0': step did not end within 0\.5 s, .* raise env\."),
+        ("die", {},
          "WorkerError: odd:Odd, .*: step did not end: its worker process exited with 3 after"),
+        ("die", {"processes": 2}, "exited with 3"),
+        ("exit", {}, "exited with 4"),
     ],
 )  # fmt: skip
-def test_errors_come_back_and_rollouts_go_on(odd, action, options, error, message):
+def test_an_error_or_a_lost_process_costs_one_episode(odd, action, options, message):
+    """The other environment of the process is made again and plays its turns again."""
     player, began = Rollouts(odd(**options), PromptOptions("turn"), "train"), time.monotonic()
     tasks = [Task(f"odd/{n}", n, 0) for n in range(2)]
-    with pytest.raises(error, match=message):
-        player.play(tasks, Script(lambda *_: says(action)), seed=0)
+    turns = Counter()
+
+    def answer(text, row):
+        turns[row] += 1
+        return says("wait" if turns[row] == 1 else ("win later" if row else action))
+
+    failure, other = player.attempt(tasks, Script(answer), seed=0)
+    assert (failure.task_id, failure.turn) == ("odd/0", 1)
+    assert re.search(message, f"{failure.error}\n{failure.traceback}", re.DOTALL)
+    assert (other.success, len(other.steps)) == (True, 2)
     assert time.monotonic() - began < 30
     assert all(map(ended, Path("children").read_text().split() if action == "sleep" else ()))
-    if action:
-        assert all(e.success for e in player.play(tasks, Script(lambda *_: says("win")), seed=0))
+    assert all(e.success for e in player.play(tasks, Script(lambda *_: says("win")), seed=0))
+
+
+def test_an_environment_that_cannot_be_made_ends_the_run(odd):
+    with pytest.raises(RecipeError, match=r"env\.id='odd:Odd': there is no room"):
+        play(odd(options={"refuse": True}), "win")
 
 
 @pytest.mark.long

@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import time
-from itertools import count
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
@@ -87,7 +86,8 @@ class Servers:
     async def _complete(self, conversation: int, body: dict[str, Any]) -> dict[str, Any]:
         """The answer to a request, of the conversation's server or the next ones."""
         end = time.monotonic() + self._patience
-        for tried in count():
+        tried = 0
+        while True:
             url = self._urls[(conversation + tried) % len(self._urls)]
             try:
                 await self._has_newest(url)
@@ -101,9 +101,9 @@ class Servers:
                         f"no answer for {self._patience:g} s (engine.patience), at last {error}; "
                         f"start the servers ({', '.join(self._urls)}); continue with --resume"
                     ) from None
-            if (tried + 1) % len(self._urls) == 0:
-                await asyncio.sleep(choose_delay((tried + 1) // len(self._urls)))
-        raise AssertionError
+            tried += 1
+            if tried % len(self._urls) == 0:
+                await asyncio.sleep(choose_delay(tried // len(self._urls)))
 
     def take(self, policy: Policy, version: int) -> None:
         """Write the policy's weights to the folder; a server loads them before its next answer."""

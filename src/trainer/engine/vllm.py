@@ -12,6 +12,7 @@ import asyncio
 import os
 from collections import Counter, defaultdict
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import count
 from tempfile import TemporaryDirectory
@@ -78,13 +79,12 @@ class VLLMEngine:
         self.backend: Any = (
             Servers(options, folder / "weights") if options.urls else InProcess(policy, options)
         )
-        try:
+        with ExitStack() as opened:
+            opened.callback(self.close)
             if options.urls:
                 self._prove()
             self.sync(policy, version)
-        except BaseException:
-            self.close()
-            raise
+            opened.pop_all()
 
     def open(self, seeds: Sequence[int], decoding: Decoding, *, fresh: bool = False) -> VLLMSession:
         """Start a conversation for each seed; see `trainer.engine.Engine.open`."""
@@ -290,20 +290,22 @@ class InProcess:
         self._engine.add_request(name, {"prompt_token_ids": ids}, params)
         self._waiting[name] = answered
         if len(self._waiting) == 1:
-            self._thread.submit(self._step)
+            self._start_step()
+
+    def _start_step(self) -> None:
+        self._thread.submit(self._step).add_done_callback(self._raise_failure)
 
     def _step(self) -> None:
         """One step for all requests, and then the next; others may begin in between."""
-        try:
-            outputs = self._engine.step()
-        except Exception as error:  # noqa: BLE001 - raised by whoever waits
-            failure = EngineError(f"vLLM failed in this process: {type(error).__name__}: "
-                                  f"{error}; continue with --resume")  # fmt: skip
-            while self._waiting:
-                self._waiting.popitem()[1].set_exception(failure)
-            return
-        for output in outputs:
+        for output in self._engine.step():
             if output.finished:
                 self._waiting.pop(output.request_id).set_result(output)
         if self._waiting:
-            self._thread.submit(self._step)
+            self._start_step()
+
+    def _raise_failure(self, step: Future[None]) -> None:
+        """Raise the error of a step in all that wait."""
+        if (error := step.exception()) is not None:
+            failure = EngineError(f"vLLM failed in this process: {error!r}; continue with --resume")
+            while self._waiting:
+                self._waiting.popitem()[1].set_exception(failure)

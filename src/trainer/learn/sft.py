@@ -15,7 +15,6 @@ from agent_envs.experts import expert as make_expert
 from agent_envs.experts import expert_class
 from agent_envs.vector import call_concurrently, waits
 from trainer.engine import FORM
-from trainer.errors import RecipeError
 from trainer.options import STRICT, Count, NonNegative, Positive
 from trainer.play.environments import reply_form
 from trainer.play.episode import TextEpisode
@@ -61,16 +60,9 @@ def require_expert(rollouts: Rollouts, name: str) -> None:
     """Check that the environment of the rollouts has an expert of this name.
 
     Raises:
-        RecipeError: It has none; the message lists those it has.
+        ValueError: It has none; the message lists those it has.
     """
-    apply_to(rollouts.envs(1)[0], _check_expert, name)
-
-
-def _check_expert(env: gym.Env[str, str], name: str) -> None:
-    try:
-        expert_class(env, name)
-    except (TypeError, ValueError) as error:
-        raise RecipeError(f"sft.expert: {error}; sft.steps=0 needs no expert") from error
+    apply_to(rollouts.envs(1)[0], expert_class, name)
 
 
 def attempt_demonstrations(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic.dataclasses import dataclass
 
@@ -90,6 +90,9 @@ class Update(Optimizer):
         entropy: Weight of the entropy bonus.
         skip_dead_groups: Leave out groups whose outcomes are all equal, unless they have turn-level
             credit.
+
+    Raises:
+        ValueError: There is a KL target without an estimator or coefficient.
     """
 
     epochs: Positive = 1
@@ -103,6 +106,13 @@ class Update(Optimizer):
     kl_target: NonNegative = 0.0
     entropy: NonNegative = 0.0
     skip_dead_groups: bool = True
+
+    def __post_init__(self) -> None:
+        if self.kl_target and (self.kl == "none" or not self.kl_coefficient):
+            raise ValueError(
+                f"kl_target={self.kl_target} needs an estimator update.kl and a "
+                f"update.kl_coefficient above 0, got kl={self.kl!r} and {self.kl_coefficient}"
+            )
 
     def __call__(
         self,
@@ -124,14 +134,8 @@ class Update(Optimizer):
         returns its loss.
 
         Raises:
-            ValueError: There is a KL target without an estimator or coefficient.
             NotFiniteError: A loss or a gradient is NaN or infinite.
         """
-        if self.kl_target and not (kl_coefficient > 0 and self.kl != "none"):
-            raise ValueError(
-                f"kl_target={self.kl_target} needs an estimator update.kl and a "
-                f"update.kl_coefficient above 0, got kl={self.kl!r} and {kl_coefficient}"
-            )
         if not rows:
             return {"kl_coefficient": kl_coefficient}
         if self.kl != "none":
@@ -170,8 +174,6 @@ class Update(Optimizer):
         gaps: list[float],
         batch: Batch,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        if batch.advantage is None:
-            raise ValueError("rows without advantages; see trainer.learn.batch.credit_rows")
         if self.entropy > 0:
             now, entropies = token_logprobs_and_entropies(
                 policy, batch, temperature=temperature, gradient=True
@@ -179,7 +181,8 @@ class Update(Optimizer):
         else:
             now, entropies = token_logprobs(policy, batch, temperature=temperature), None
         gaps.append((now - batch.logprobs).abs().max().item())
-        gain, report = self.gain(batch, now, batch.advantage)
+        advantage: Any = batch.advantage
+        gain, report = self.gain(batch, now, advantage)
         if batch.weight is not None:
             gain = gain * batch.weight
         if entropies is not None:

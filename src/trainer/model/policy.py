@@ -279,9 +279,7 @@ class Policy(Weights):
         if batch.positions is None:
             return self.encode_images(batch.ids, batch.images)
         if not self._packs:
-            if self.vision:
-                raise ValueError("update.packed is for text-only models; set update.packed=false")
-            if not self._keeps_rows_apart():
+            if self.vision or not self._keeps_rows_apart():
                 raise ValueError(
                     "this model does not keep packed rows apart; set update.packed=false"
                 )

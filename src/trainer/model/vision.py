@@ -15,15 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from agent_envs.prompt import IMAGE
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
     from torch import Tensor
 
-_CHANNELS = 3
 _KEPT = 4096  # images whose patches are remembered
 
 
@@ -36,15 +33,7 @@ class Picture(NamedTuple):
 
     @classmethod
     def of(cls, image: NDArray[np.uint8]) -> Self:
-        """Make a picture from an array.
-
-        Raises:
-            ValueError: The array is not [height, width, 3] of uint8.
-        """
-        if image.shape[2:] != (_CHANNELS,) or image.dtype != np.uint8:
-            raise ValueError(
-                f"an image must be [height, width, 3] of uint8, got {image.shape} of {image.dtype}"
-            )
+        """Make a picture from an array, [height, width, 3] of uint8."""
         height, width, _ = image.shape
         return cls(height, width, image.tobytes())
 
@@ -93,16 +82,7 @@ class Vision:
         self._read: OrderedDict[Picture, tuple[Tensor, Tensor]] = OrderedDict()
 
     def expand_marks(self, ids: Iterable[int], images: Sequence[Picture]) -> list[int]:
-        """Token ids with the token of each image repeated once for each of its patches.
-
-        Raises:
-            ValueError: The number of images differs from that of their tokens.
-        """
-        ids = list(ids)
-        if ids.count(self.token) != len(images):
-            raise ValueError(
-                f"{len(images)} images for {ids.count(self.token)} occurrences of {IMAGE}"
-            )
+        """Token ids with the token of each image repeated once for each of its patches."""
         left = iter(images)
         return [
             token

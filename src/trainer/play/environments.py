@@ -113,7 +113,7 @@ def make_env(
     `partner` plays the other side in environments that have one.
 
     Raises:
-        RecipeError: An id, option, wrapper or template does not exist or does not fit.
+        ValueError: An id, option, wrapper or template does not exist or does not fit.
     """
     made = _make_bare(env, split, partner)
     inner = getattr(made, "unwrapped", made)
@@ -128,24 +128,20 @@ def make_env(
     if env.invalid_penalty:
         made = InvalidPenalty(made, env.invalid_penalty)
     for path, options in env.wrappers.items():
-        wrapper = _load(path, "env.wrappers", type)
+        wrapper = load_object(path, type, option="env.wrappers")
         made = _call(f"env.wrappers {path}", partial(wrapper, made), options)
-        if not isinstance(made, gym.Env):
-            raise RecipeError(
-                f"env.wrappers {path} makes a {type(made).__name__}; it must be a gymnasium.Wrapper"
-            )
     if prompt.context == "turn":
-        template = _load(prompt.template, "prompt.template", agent_envs.Template)
+        path = prompt.template
+        template = (
+            load_object(path, agent_envs.Template, option="prompt.template") if path else None
+        )
         made = agent_envs.Prompt(made, template, history=prompt.history)
     return made
 
 
 def _make_bare(env: Env, split: str, partner: PolicyPartner | None) -> gym.Env[str, str]:
     """The environment without wrappers, with the options of the recipe that it has."""
-    try:
-        creator = find_creator(env.id, option="env.id")
-    except ValueError as error:
-        raise RecipeError(str(error)) from error
+    creator = find_creator(env.id, option="env.id")
     common = {"data": env.data, "split": split, "max_turns": env.max_turns}
     options = env.options if partner is None else {**env.options, "partner": partner}
     _check_options(env.id, options, creator, common)
@@ -178,31 +174,9 @@ class _OwnReward(gym.Wrapper[Any, str, Any, str]):
         return observation, reward, terminated, truncated, {**info, OWN_REWARD: float(reward)}
 
 
-def check_success(method: str, estimator: Any, env_id: str, *, graded: bool) -> None:
-    """Check that an estimator that reads the outcome as success gets 0 or 1.
-
-    Raises:
-        RecipeError: The environment is `graded`.
-    """
-    if graded and getattr(estimator, "reads_success", False):
-        raise RecipeError(
-            f"{method} reads the outcome as success, 0 or 1, but with its options {env_id} pays "
-            "other numbers; give it reward='success' (AlfWorld: success_reward=1, SearchQA and "
-            "WikiSearch: reward='em'), or choose another method"
-        )
-
-
 def reply_form(env: gym.Env[str, str]) -> str:
     """Format of a whole reply if the environment parses replies itself, else ""."""
     return str(getattr(env.unwrapped, "reply_form", ""))
-
-
-def _load(path: str, option: str, kind: type) -> Any:
-    """The object of an import string, None for ""."""
-    try:
-        return load_object(path, kind, option=option) if path else None
-    except ValueError as error:
-        raise RecipeError(str(error)) from error
 
 
 def _call(option: str, maker: Callable[..., Any], options: dict[str, Any]) -> Any:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, SupportsFloat, TypeVar
+from typing import TYPE_CHECKING, Any, Self, SupportsFloat, TypeVar
 
 import numpy as np
 from gymnasium.error import ResetNeeded
@@ -68,22 +69,10 @@ async def call_env(env: gym.Env[str, str], call: Callable[[], _Result]) -> _Resu
     """
     if not waits(env):
         return call()
-    # asyncio would exchange some errors for its own, without their tracebacks
-    made = await asyncio.wrap_future(call_in_thread(partial(_catch_error, call)))
-    if isinstance(made, _Failed):
-        raise made.error
-    return made
-
-
-class _Failed(NamedTuple):
-    error: Exception
-
-
-def _catch_error(call: Callable[[], _Result]) -> _Result | _Failed:
-    try:
-        return call()
-    except Exception as error:  # noqa: BLE001 - raised where the result is awaited
-        return _Failed(error)
+    made = call_in_thread(call)
+    with suppress(Exception):  # asyncio exchanges some errors for its own, without tracebacks
+        await asyncio.wrap_future(made)
+    return made.result()
 
 
 def draw_numbers(size: int, count: int, rng: np.random.Generator) -> list[int]:

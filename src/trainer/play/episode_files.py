@@ -28,9 +28,6 @@ def write_episodes(path: Path, episodes: Sequence[Episode]) -> None:
     """Write episodes to Parquet, one row for each turn, atomically.
 
     Columns are the fields of `Episode` and `Step`, plus `episode` (index) and `turn`.
-
-    Raises:
-        ValueError: An episode has no step.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -54,10 +51,9 @@ def read_episodes(path: Path) -> list[Episode]:
 
     if not path.is_file():
         raise FileNotFoundError(f"no episodes at {path}; a run writes them to episodes/*.parquet")
+    data = path.read_bytes()
     try:
-        rows = _read_rows(path)
-    except PermissionError:
-        raise
+        rows = _read_rows(data)
     except (pa.ArrowException, KeyError, OSError, ValueError) as error:
         raise ValueError(
             f"{path} holds no readable episodes of this version ({message_of(error)}); delete it"
@@ -73,16 +69,14 @@ def read_episodes(path: Path) -> list[Episode]:
     return episodes
 
 
-def _read_rows(path: Path) -> list[dict[str, Any]]:
+def _read_rows(data: bytes) -> list[dict[str, Any]]:
     """The rows of a file, one for each turn; a file of other columns or numbers raises an error."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     schema = pa.schema([one.with_nullable(one.name in _NULLABLE) for one in _schema()])
-    with path.open("rb") as file:
-        rows: list[dict[str, Any]] = (
-            pq.read_table(file).select(schema.names).cast(schema).to_pylist()
-        )
+    table = pq.read_table(pa.BufferReader(data)).select(schema.names)
+    rows: list[dict[str, Any]] = table.cast(schema).to_pylist()
     for row in rows:
         if not isfinite(row["outcome"] + row["reward"]) or not 0 <= row["progress"] <= 1:
             raise ValueError(
@@ -94,8 +88,6 @@ def _read_rows(path: Path) -> list[dict[str, Any]]:
 
 def _rows(episodes: Sequence[Episode]) -> Iterable[dict[str, Any]]:
     for index, episode in enumerate(episodes):
-        if not episode.steps:
-            raise ValueError(f"episode {index} ({episode.task_id}) has no step; leave it out")
         head = {name: getattr(episode, name) for name in _EPISODE}
         for turn, step in enumerate(episode.steps):
             cells = {name: getattr(step, name) for name in _STEP}

@@ -79,11 +79,7 @@ class PolicyPartner:
         return dict.fromkeys(said)
 
     def acts(self, talks: Sequence[Talk], speakers: Sequence[Speaking]) -> list[Act]:
-        """The next act of each speaker in its talk, drawn in one batch.
-
-        Raises:
-            ValueError: A talk leaves no room for a reply.
-        """
+        """The next act of each speaker in its talk, drawn in one batch."""
         if not talks:
             return []
         chat = self.engine.policy.chat
@@ -92,12 +88,6 @@ class PolicyPartner:
             for talk, speaker in zip(talks, speakers, strict=True)
         ]
         batch = self.engine.batch(len(talks), self.decoding)
-        longest = max(map(len, prompts)) + self.decoding.max_reply_tokens
-        if longest > batch.limit:
-            raise ValueError(
-                f"the partner needs {longest} tokens, but its model has {batch.limit} positions; "
-                "lower partner.max_reply_tokens or env.max_turns, or use another partner.model"
-            )
         seeds = [[s.seed, len(t.said)] for s, t in zip(speakers, talks, strict=True)]
         replies = batch.reply(range(len(talks)), list(map(Prompt, prompts)), seeds)
         return [

@@ -97,7 +97,7 @@ class Rollouts:
         """The first `count` environments of the pool.
 
         Raises:
-            RecipeError: One cannot be made, see `make_env`.
+            ValueError: One cannot be made, see `make_env`.
         """
         if self.env.processes:
             self._pool.extend(self._workers.make(len(self._pool), count))
@@ -160,12 +160,13 @@ class Rollouts:
         for part, wave in self._open_waves(tasks, sampler, seed, first):
             envs = self.envs(len(part))
             starts = map(wave.start, envs, part)
+            found: list[Episode | Failure] = []
             try:
                 found = wave.play_all((start, UNBEGUN) for start in starts)
-            except BaseException:
-                self._pool.clear()  # some may be in the middle of a step
-                self._workers.kill()
-                raise
+            finally:
+                if not found:  # after an error, some may be in the middle of a step
+                    self._pool.clear()
+                    self._workers.kill()
             for env, one in zip(envs, found, strict=True):
                 if isinstance(one, Failure):
                     self.discard(env)

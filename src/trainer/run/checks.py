@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from agent_envs import endpoint
 from trainer import recipe as recipes
-from trainer.play.environments import check_success
+from trainer.errors import RecipeError
 from trainer.play.source import recorded_files
 from trainer.scale import parallel
 
@@ -80,7 +80,12 @@ def check_columns(name: str, method: Method, rollouts: Rollouts) -> None:
         RecipeError: The estimator reads the outcome as success, and the environment pays scores.
     """
     estimator = getattr(method, "estimator", None)  # DPO has none
-    check_success(f"credit.name={name!r}", estimator, rollouts.env.id, graded=rollouts.graded)
+    if rollouts.graded and getattr(estimator, "reads_success", False):
+        raise RecipeError(
+            f"credit.name={name!r} reads the outcome as success, 0 or 1, but with its options "
+            f"{rollouts.env.id} pays other numbers; give it reward='success' (AlfWorld: "
+            "success_reward=1, SearchQA and WikiSearch: reward='em'), or choose another method"
+        )
     for key in [_REPORTED[column] for column in method.needs if column in _REPORTED]:
         if not any(info.get(key) for info in rollouts.probe()):
             raise RunError(

@@ -179,9 +179,9 @@ class Pool:
                             f"all actors of Ray died, at last: {message_of(error)}; look at Ray's "
                             "logs, and continue with --resume"
                         ) from None
-        except BaseException:
-            self._kill()  # some are in the middle of an episode
-            raise
+        finally:
+            if playing:  # after an error, in the middle of an episode
+                self._kill()
         return [episode for part in parts for episode in played[part.first]]
 
     def _kill(self, *players: Any) -> None:

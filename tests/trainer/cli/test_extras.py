@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from trainer.cli import TRACEBACK
-from trainer.cli.extras import PACKAGES, MissingExtraError, require_extra
+from trainer.cli.extras import PACKAGES
 
 ROOT = Path(__file__).parents[3]
 OTHERS = ("PIL", "bm25s", "faiss", "flask", "httpx2", "markupsafe", "selenium", "tokenizers")
@@ -142,15 +142,3 @@ def test_the_packages_are_those_of_the_extras():
 
     for extra, packages in PACKAGES.items():
         assert {*packages} == names(extra)
-
-
-def test_what_is_installed_is_not_missing():
-    for extra in ("cli", "report", "train"):  # [dev] leaves the trackers out
-        require_extra(extra, "this test")
-
-
-def test_what_is_missing_is_listed_in_order(monkeypatch):
-    for name in ("typer", "torch", "jinja2"):
-        monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(MissingExtraError, match=r"^train needs .*\(jinja2, torch, typer\): pip"):
-        require_extra("train", "train")

@@ -9,11 +9,9 @@ import threading
 import urllib.request
 from urllib.parse import urljoin
 
-import numpy as np
 import pytest
 from rich.console import Console
 
-from agent_envs.cli import play as module
 from agent_envs.cli.play import HELP, browse, find_id, play
 
 SHOP = {"data": "embedded"}
@@ -156,21 +154,6 @@ def test_a_picture_is_shown_by_its_text():
     shown = out.getvalue()
     assert "turn 1/" in shown
     assert "#" in shown
-    assert module._describe(np.zeros((2, 3, 3)), {}) == "(a ndarray 2 x 3 x 3)"
-
-
-def test_a_real_household_game():
-    out = io.StringIO()
-    info = play(
-        "alfworld",
-        seed=1,
-        env_kwargs={"data": "embedded", "split": "valid_seen"},
-        console=Console(file=out, width=100),
-        ask=Person("look", "?", "1", "fly"),
-    )
-    assert info["turn"] == 3
-    assert not info["valid"]
-    assert "Your task is to" in out.getvalue()
 
 
 class TestBrowse:
@@ -223,13 +206,3 @@ class TestBrowse:
     def test_what_has_no_site(self):
         with pytest.raises(ValueError, match="only webshop has a site to browse, got 'alfworld'"):
             browse("alfworld")
-
-    @pytest.mark.parametrize(("display", "opened"), [(":0", ["http://here/"]), (None, [])])
-    def test_a_browser_is_opened_where_there_is_a_display(self, monkeypatch, display, opened):
-        found = []
-        monkeypatch.setattr(module.webbrowser, "open", found.append)
-        monkeypatch.setattr(module.sys, "platform", "linux")
-        monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
-        monkeypatch.setenv("DISPLAY", display) if display else monkeypatch.delenv("DISPLAY", False)
-        module._open("http://here/")
-        assert found == opened

@@ -9,23 +9,14 @@ from importlib.metadata import version
 import pytest
 
 from agent_envs.retrieval import dense, factory
-from trainer import cli
+from trainer import cli, recipe
 
 TRAIN = ["train", "alfworld", "mgr", "pocket"]
 
 COMMANDS = [
-    "train",
-    "eval",
-    "study",
-    "report",
-    "compare",
-    "truth",
-    "recipes",
-    "play",
-    "audit",
-    "assets",
+    "train", "eval", "study", "report", "compare", "truth", "recipes", "play", "audit", "assets",
     "retrieval",
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -80,7 +71,7 @@ def test_no_command_is_a_question_for_help(call):
             [*TRAIN, "env.id=agent_envs:AlfWord-v0"],
             "no environment 'AlfWord-v0', did you mean 'Alf",
         ),
-        ([*TRAIN, "sft.expert=explorr"], "sft.expert: unknown expert"),
+        ([*TRAIN, "sft.expert=explorr"], "unknown expert 'explorr'"),
         ([*TRAIN, "env.options.nosuch=1"], "agent-envs: AlfWorld-v0 has no option 'nosuch'"),
         (["recipes", "a.toml"], "no option 'nosection'"),
         (["recipes", "alfworld", "mgr", "b.toml"], "run.steps = 'two'"),
@@ -90,6 +81,14 @@ def test_no_command_is_a_question_for_help(call):
         ([*TRAIN, "eval.tasks=100000"], "eval.tasks=100000"),
         (["eval", "/no/model"], "/no/model"),
         (["report", "/no/run"], "holds no run"),
+        (["train", "alfwrld", "mgr"], "no recipe part, TOML file or run folder 'alfwrld'"),
+        (["train", "patrol", "mgr"], "env.id=module:Class and credit.name=module:"),
+        (["train", "a" * 300], "no recipe part, TOML file or run folder"),
+        (["train", "lr=1", "mgr"], "lr=1 is a run folder and has its whole recipe, got lr=1 mgr"),
+        ([*TRAIN, f"env.options.facts={'none,' * 200}"], "facts must be a bool"),
+        (["play", "alfworld", "seed=3"], "write --seed 3 instead of seed=3"),
+        (["play", "sokoban", "task=sokoban/1"], "write --task sokoban/1 instead of task=sokoban/1"),
+        (["audit", "Sokoban-v0", "seed=3"], "write --seed 3 instead of seed=3"),
     ],
 )
 def test_mistakes_are_answered_in_a_line(call, arguments, message, tmp_path, monkeypatch):
@@ -97,6 +96,7 @@ def test_mistakes_are_answered_in_a_line(call, arguments, message, tmp_path, mon
     parts = "environment = 'alfworld'\nmethod = 'mgr'\n"
     (tmp_path / "a.toml").write_text(f"{parts}nosection = 3\n")
     (tmp_path / "b.toml").write_text("[run]\nsteps = 'two'\n")
+    recipe.save(recipe.load("alfworld grpo"), tmp_path / "lr=1" / "config.toml")
     code, _, said = call(*arguments)
     assert code == 1
     assert "delete it" not in said

@@ -23,6 +23,7 @@ import pytest
 from agent_envs.cli import play
 from agent_envs_lab import attribution
 from agent_envs_lab.study import runs
+from tests.trainer.conftest import write_parts
 from trainer import build, cli, train
 from trainer import recipe as recipes
 from trainer import recipes as shipped
@@ -155,15 +156,9 @@ def start(tiny_folder, vision_folder, tmp_path, monkeypatch):
     (tmp_path / "corpus.jsonl").write_text('{"id": "0", "contents": "Oslo\\nA city."}\n')
     for name in TRACKERS:  # found, and not imported
         (tmp_path / f"{name}.py").touch()
-    own = {"drawers.py": "environments.md", "mine.py": "recipes.md", "mine.toml": "recipes.md"}
-    holds = {"drawers.py": "class Drawers", "mine.py": "PROMPT =", "mine.toml": "mine:PROMPT"}
-    for name, page in own.items():
-        blocks = re.findall(
-            r"^```\w+\n(.*?)^```$", (ROOT / "docs" / page).read_text(), re.MULTILINE | re.DOTALL
-        )
-        (text,) = [block for block in blocks if holds[name] in block]
-        (tmp_path / name).write_text(text)
-        monkeypatch.delitem(sys.modules, name.partition(".")[0], raising=False)
+    write_parts(tmp_path)
+    for name in ("drawers", "mine"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.syspath_prepend(tmp_path)
     return start
 
