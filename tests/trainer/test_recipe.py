@@ -275,6 +275,7 @@ FILES = [
     (PARTS + "[run]\nsteps = ", r"mine\.toml is not TOML"),
     (PARTS + "nosection = 3\n", "no option 'nosection'"),
     (PARTS + "run = 3\n", "'run' is a section"),
+    (PARTS + "[when]\nmgr = 3\n", r"mine\.toml: when has tables \[when\.NAME\.SECTION\], got"),
     (PARTS + "[when.nosuch.run]\nsteps = 3\n", r"mine\.toml: \[when\.nosuch\] names no part"),
     (PARTS + "[when.pokcet.run]\nsteps = 3\n", r"names no part, did you mean 'pocket'\?"),
     (PARTS + "[run]\nstep = 3\n", r"no option 'run\.step'; nearest are run\.steps"),

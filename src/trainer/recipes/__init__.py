@@ -180,6 +180,8 @@ def _all_names() -> list[str]:
 def _make_part(name: str, table: dict[str, Any]) -> Part:
     about, tables = str(table.pop("about", "")), table.pop(WHEN, {})
     when = {}
+    if not isinstance(tables, dict) or not all(isinstance(own, dict) for own in tables.values()):
+        raise RecipeError(f"{name}: {WHEN} has tables [{WHEN}.NAME.SECTION], got {tables!r}")
     for other, own in tables.items():
         if other not in _all_names():
             near = nearest(other, _all_names())
