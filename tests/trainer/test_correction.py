@@ -12,7 +12,7 @@ from trainer.learn.batch import credit_rows, make_rows
 from trainer.learn.correction import Correction, correct_rows, fill_entropies
 from trainer.learn.update import Update, recompute_logprobs
 
-from .conftest import conversations, gradient, learner, rollouts
+from .conftest import conversations, gradient, rollouts
 
 GAPS = [0.0, math.log(1.5), math.log(4.0), -math.log(2.0)]
 
@@ -73,18 +73,6 @@ def test_a_weight_multiplies_the_gradient_of_its_token(tiny_policy, tmp_path):
         strict=True,
     ):
         np.testing.assert_allclose(one, other, atol=1e-7)
-
-
-def test_without_a_gap_nothing_changes(tiny_policy, tmp_path):
-    rows = make_rows(rollouts(tiny_policy))
-    made, figures = correct_rows(tiny_policy, rows, Correction(), tokens=8192)
-    assert figures["correction_cut"] == 0.0
-    assert figures["correction_mean"] == pytest.approx(1.0, abs=1e-4)
-    update = Update()
-    values = update(
-        learner(tiny_policy, tmp_path), credit_rows(made, np.ones(12)), rng=np.random.default_rng(0)
-    )
-    assert values["clip_fraction"] == 0.0
 
 
 def test_missing_entropies_are_those_of_the_policy(tiny_policy):

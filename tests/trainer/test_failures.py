@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from functools import partial, partialmethod
 
 import numpy as np
@@ -16,7 +15,6 @@ from credit import Turns
 from trainer.build import evaluate_model, load_policy, make_rollouts
 from trainer.errors import RecipeError
 from trainer.learn.batch import make_rows
-from trainer.learn.sft import attempt_demonstrations
 from trainer.learn.update import Update
 from trainer.methods import Experience, make_method
 from trainer.play.environments import Env, PromptOptions
@@ -25,7 +23,7 @@ from trainer.play.rollout import Rollouts, Start, Task
 from trainer.run.stopping import Stopped, note_signals
 from trainer.train import train
 
-from .conftest import METHODS, Letters, Script, east, figures, learner, quiet, same, short
+from .conftest import METHODS, Script, east, figures, learner, quiet, same, short
 from .conftest import corridor_tasks as tasks
 
 
@@ -140,15 +138,6 @@ def test_an_environment_that_failed_is_replaced_even_if_it_cannot_be_closed(
     assert len(kept) == 2
     player.attempt(tasks(3, 4, 4), Script(east), seed=0)
     assert [env.unwrapped for env in player._pool][:2] == kept
-
-
-@pytest.mark.parametrize("where", ["reset", "step"])
-def test_demonstrations_survive_it_too(where, fails):
-    fails(OSError("own"), where=where, when=lambda task: task == "corridor/2")
-    player = Rollouts(Env("Corridor-v0"), PromptOptions(), "train")
-    shown, (failure,) = split_attempts(attempt_demonstrations(player, tasks(3, 2), Letters()))
-    assert [one.task_id for one in shown] == ["corridor/3"]
-    assert failure.error.startswith("OSError: own (")
 
 
 @pytest.mark.parametrize(
@@ -295,8 +284,9 @@ def test_above_the_limit_the_run_stops_with_the_first_failure(fails, tiny_folder
     assert len(list((tmp_path / "failures").iterdir())) == 3
 
 
-def test_demonstrations_that_fail_are_left_out(fails, tiny_folder, tmp_path):
-    fails(ConnectionError("gone"), where="step", when=lambda task: task == "corridor/5")
+@pytest.mark.parametrize("where", ["reset", "step"])
+def test_demonstrations_that_fail_are_left_out(where, fails, tiny_folder, tmp_path):
+    fails(ConnectionError("gone"), where=where, when=lambda task: task == "corridor/5")
     options = ["sft.steps=2", "sft.episodes=5", "run.steps=1", "sampling.failures=0.5"]
     train(short(tiny_folder, *options, "eval.tasks=0"), tmp_path, console=quiet())
     lines = figures(tmp_path)
@@ -308,61 +298,3 @@ def test_demonstrations_that_fail_are_left_out(fails, tiny_folder, tmp_path):
     with pytest.warns(UserWarning, match="1 of 5 tasks count as not solved.*corridor/5"):
         again = evaluate_model(short(tiny_folder, *options, "eval.tasks=0"), tmp_path)
     assert again.failed == ["corridor/5"]
-
-
-# ---- worker processes ----
-
-OWN = """
-import os, sys, time
-from agent_envs import AgentEnv, Panel, Template, Turn
-
-class Odd(AgentEnv):
-    template = Template("{current_observation} Go on.", "{current_observation} Where?")
-
-    def __init__(self, max_turns=9):
-        super().__init__(Panel("train", tuple(f"odd/{n}" for n in range(6))), max_turns=max_turns)
-
-    def begin(self, task_id):
-        self.at = 0
-        return "Do something.", Turn(f"{task_id} at 0", anchor="0")
-
-    def act(self, action):
-        self.at += 1
-        if self.task_id == "odd/2" and self.at == 2:
-            if action == "hang":
-                time.sleep(600)
-            if action == "die":
-                os._exit(3)
-            if action == "exit":
-                sys.exit(4)
-        won = self.at == 4
-        where = f"{self.at}"
-        return Turn(f"{self.task_id} at {where}", anchor=where, success=won, progress=float(won))
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("processes", [pytest.param(1, marks=pytest.mark.long), 2])
-@pytest.mark.parametrize("action", ["hang", "die", "exit"])
-def test_a_lost_process_costs_one_episode(action, processes, tmp_path, monkeypatch):
-    """The other environments of the process are made again and play their turns again."""
-    (tmp_path / "odd.py").write_text(OWN)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    seconds = 2.0 if action == "hang" else 60.0
-    drawn = [Task(f"odd/{n}", n, 1) for n in range(6)]
-    script = Script(lambda text, row: f"<think></think><action>{action}</action>")
-    here = Rollouts(Env("odd:Odd", max_turns=9), PromptOptions(), "train")
-    whole = here.attempt([one for one in drawn if one.task_id != "odd/2"], script, seed=0)
-    env = Env("odd:Odd", max_turns=9, processes=processes, step_seconds=seconds)
-    player = Rollouts(env, PromptOptions(), "train")
-    began = time.monotonic()
-    played, (failure,) = split_attempts(player.attempt(drawn, script, seed=0))
-    assert played == whole
-    assert (failure.task_id, failure.turn) == ("odd/2", 1)
-    said = {"hang": "did not end within 2 s", "die": "exited with 3", "exit": "exited with 4"}
-    assert said[action] in failure.error
-    assert time.monotonic() - began < 60
-    played, failed = split_attempts(player.attempt([drawn[0], drawn[3]], script, seed=0))
-    assert not failed
-    assert played[0] == whole[0]

@@ -14,21 +14,15 @@ from trainer.run import evaluate
 from trainer.run.run_folder import evaluations_of
 from trainer.train import train
 
-from .conftest import figures, quiet, tiny_tokenizer
+from .conftest import SHORT, figures, quiet, tiny_tokenizer
 
 EASY = [
-    "env.id=Corridor-v0",
-    "env.data=auto",
+    *SHORT,
     "env.max_turns=5",  # the longest task has no turn to spare
     "sft.steps=0",
     "run.steps=8",
-    "run.threads=1",
     "run.save_every=99",
-    "sampling.tasks=4",
     "sampling.rollouts=6",
-    "sampling.max_tokens=2000",
-    "sampling.decode=admissible",
-    "update.learning_rate=3e-4",
     "update.kl=none",
     "update.kl_target=0.0",
     "eval.tasks=0",

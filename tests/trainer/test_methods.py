@@ -74,16 +74,10 @@ LONG = {"istar of tokens", "dapo", "critic of its own", "has"}
     ],
 )
 def test_a_run_goes_on_bit_for_bit(name, lora, corridor, tiny_folder, tmp_path):
+    context = f"prompt.context={'turn' if lora else 'history'}"
     options = [*METHODS[name], f"policy.lora.rank={lora}", "update.kl=none", "update.kl_target=0.0"]
-    options += [
-        "update.warmup=4",
-        "sft.steps=1",
-        "run.steps=2",
-        "run.save_every=1",
-        "run.keep=9",
-        "eval.every=0",
-    ]
-    options += ["eval.tasks=1", f"prompt.context={'turn' if lora else 'history'}"]
+    options += ["sft.steps=1", "run.steps=2", "run.save_every=1", "run.keep=9", "eval.every=0"]
+    options += ["update.warmup=4", "eval.tasks=1", context]
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     train(short(tiny_folder, *options), whole, console=quiet())
     shutil.copytree(whole, cut)
@@ -143,7 +137,7 @@ def test_a_judge_needs_a_key_or_a_server_of_its_own(monkeypatch):
 
 
 @pytest.mark.parametrize("lora", [FULL, LoRA(rank=2)], ids=["full", "lora"])
-def test_a_twin_is_trained_apart(lora, tmp_path):
+def test_a_twin_is_trained_apart(lora):
     policy = tiny(lora=lora)
     start = policy.weights()
     with torch.no_grad():
@@ -160,10 +154,6 @@ def test_a_twin_is_trained_apart(lora, tmp_path):
         token_logprobs(twin, batch).sum().backward()
     assert all(p.grad is None for p in policy.parameters())
     assert any(p.grad is not None and p.grad.abs().max() > 0 for p in twin.parameters())
-    policy.save(tmp_path)
-    loaded = tiny(lora=lora)
-    loaded.restore(tmp_path)
-    assert torch.equal(token_logprobs(loaded, batch), mine)
 
 
 # the critic

@@ -13,13 +13,11 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from trainer.run import metrics
 from trainer.run.metrics import Metrics
 
-
-def plain():
-    return Console(file=io.StringIO(), width=200)
+from .conftest import quiet
 
 
 def logged(folder, values, *, console=None):
-    with Metrics(folder, {"rl": 10}, console=console or plain()) as log:
+    with Metrics(folder, {"rl": 10}, console=console or quiet()) as log:
         for step, success in values:
             log.log(step, "rl", step, {"success": success, "seconds": 0.1 * step})
 
@@ -65,7 +63,7 @@ def test_a_number_that_is_none_is_written_as_null(tmp_path):
 
 
 def test_every_step_has_a_plain_line_where_there_is_no_terminal(tmp_path):
-    console = plain()
+    console = quiet()
     logged(tmp_path, [(step, step / 20) for step in range(1, 11)], console=console)
     shown = console.file.getvalue().splitlines()
     assert [line.partition("  eta")[0] for line in shown] == [
@@ -89,7 +87,7 @@ def test_a_step_of_any_length_has_an_eta(tmp_path, monkeypatch):
     """Steps of 100 s; 12 of 20 are done after two of them, after a resume."""
     clock = [1000.0]
     monkeypatch.setattr(metrics.time, "monotonic", lambda: clock[0])
-    console = plain()
+    console = quiet()
     with Metrics(tmp_path, {"start": 1, "rl": 20}, console=console) as log:
         clock[0] += 900
         log.log(10, "start", 1, {})  # an evaluation alone
@@ -106,7 +104,7 @@ def test_durations():
 
 
 def test_a_warning_is_shown_and_kept_once(tmp_path):
-    console = plain()
+    console = quiet()
     for _ in range(2):  # the second time after a resume
         with Metrics(tmp_path, {"rl": 10}, console=console) as log:
             log.warning(3, "groups are dead")

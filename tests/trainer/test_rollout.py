@@ -269,10 +269,6 @@ REFUSALS = {
         lambda: require_expert(rollouts(), "oracle"),
         "Corridor has no oracle; use 'explorer'",
     ),
-    "expert's name": (
-        lambda: require_expert(rollouts(), "explorr"),
-        "unknown expert 'explorr', did you mean",
-    ),
     "template's name": (
         make(template="alfworld"),
         r"prompt\.template must have the form package\.module:Name",
@@ -280,14 +276,6 @@ REFUSALS = {
     "template": (
         make(template="agent_envs.webshop.prompt:TEMPLATE"),
         "belongs to WebShop and does not fit Corridor",
-    ),
-    "template unread": (
-        lambda: PromptOptions("history", "mine:SHORT"),
-        "prompt.template='mine:SHORT' is not read with",
-    ),
-    "option": (
-        make(Env("Corridor-v0", options={"maxturns": 3})),
-        r"no option 'maxturns'.*'max_turns'",
     ),
     "option of the recipe": (
         make(Env("Corridor-v0", options={"split": "a"})),

@@ -48,11 +48,6 @@ def test_rows_keep_the_order_of_turns_and_none_is_empty(sequences):
     assert used == set(range(max(used) + 1))
 
 
-@given(st.text("abc", min_size=1, max_size=8), st.integers(1, 4))
-def test_equal_rollouts_share_every_row(anchors, count):
-    assert align([anchors] * count) == [list(range(len(anchors)))] * count
-
-
 def test_the_group_of_both_outcomes_is_shown_with_its_own_credit():
     """The failure and the success are the same for five turns; the success has two more."""
     played = [

@@ -150,16 +150,10 @@ def test_evaluating_a_run_gives_its_last_evaluation(whole):
 
 
 TINY = [
-    "run.threads=1",
-    "env.max_turns=2",
-    "policy.lora.rank=2",
-    "sampling.tasks=2",
-    "sampling.rollouts=2",
-    "sampling.max_reply_tokens=8",
-    "sampling.max_tokens=2040",
-    "eval.tasks=2",
-    "data=embedded",
-]
+    "run.threads=1", "env.max_turns=2", "policy.lora.rank=2", "sampling.tasks=2",
+    "sampling.rollouts=2", "sampling.max_reply_tokens=8", "sampling.max_tokens=2040",
+    "eval.tasks=2", "data=embedded",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -134,16 +134,9 @@ def test_a_policy_that_sees_is_saved_and_loaded(policy, tmp_path):
     ids=["gigpo", "stapo", "critic", "istar"],
 )
 def test_methods_train_what_sees(vision_folder, tmp_path, options):
-    run = [
-        *OPTIONS,
-        "sft.steps=1",
-        "sft.episodes=2",
-        "run.steps=1",
-        "env.max_turns=4",
-        "update.skip_dead_groups=false",
-        *options,
-    ]
-    loaded = recipe.load("alfworld mgr pocket", [*run, f"policy.model={vision_folder}"])
+    brief = ["sft.steps=1", "sft.episodes=2", "run.steps=1", "env.max_turns=4"]
+    brief += ["update.skip_dead_groups=false", f"policy.model={vision_folder}"]
+    loaded = recipe.load("alfworld mgr pocket", [*OPTIONS, *brief, *options])
     train(loaded, tmp_path, console=quiet())
     lines = figures(tmp_path)
     assert lines[-1]["logprob_gap"] < 1e-3

@@ -10,18 +10,10 @@ from trainer import cli
 
 TRAIN = ("train", "alfworld", "mgr", "pocket")
 SHORT = [
-    "env.id=Corridor-v0",
-    "env.max_turns=3",
-    "sft.steps=2",
-    "sft.episodes=2",
-    "run.steps=1",
-    "run.threads=1",
-    "sampling.tasks=2",
-    "sampling.rollouts=2",
-    "sampling.max_reply_tokens=8",
-    "sampling.max_tokens=2000",
-    "eval.tasks=3",
-]
+    "env.id=Corridor-v0", "env.max_turns=3", "sft.steps=2", "sft.episodes=2", "run.steps=1",
+    "run.threads=1", "sampling.tasks=2", "sampling.rollouts=2", "sampling.max_reply_tokens=8",
+    "sampling.max_tokens=2000", "eval.tasks=3",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="session")
