@@ -35,7 +35,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # What `make quick` does without: packages that take seconds to import, and processes.
 ABSENT = ("torch", "transformers", "selenium", "sentence_transformers", "faiss")
-NEEDS = re.compile(r"^(?:from|import) (?:torch|transformers|trainer|tools)\b", re.MULTILINE)
+NEEDS = re.compile(
+    r"^(?:from|import) (?:torch|transformers|trainer|tools|tests\.trainer)\b", re.MULTILINE
+)
 
 SHARED = Path(os.environ.get("AGENT_ENVS_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
 

@@ -18,7 +18,7 @@ from trainer.learn.update import recompute_logprobs, token_logprobs
 from trainer.model.policy import Policy
 from trainer.model.pretrained import resolve
 from trainer.play import episode_files as episodes
-from trainer.run import metrics
+from trainer.run import metrics, session
 
 from .conftest import conversations
 
@@ -50,8 +50,8 @@ def trained(alfworld_data, tmp_path_factory):
     )
     policies = []
     with pytest.MonkeyPatch.context() as patch:
-        load = train.load_policy
-        patch.setattr(train, "load_policy", lambda m: policies.append(load(m)) or policies[0])
+        load = session.load_policy
+        patch.setattr(session, "load_policy", lambda m: policies.append(load(m)) or policies[0])
         train.train(chosen, folder, console=Console(file=io.StringIO()))
     return folder, policies[0]
 
