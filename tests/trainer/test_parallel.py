@@ -29,18 +29,10 @@ from .conftest import METHODS, SHORT, count_lines, figures, finish, quiet
 from .vllms import Standin, free_port
 
 OPTIONS = [
-    *SHORT,
-    "sft.steps=2",
-    "run.steps=3",
-    "run.save_every=1",
-    "run.keep=9",
-    "update.learning_rate=1e-3",
+    *SHORT, "sft.steps=2", "run.steps=3", "run.save_every=1", "run.keep=9", "eval.every=0",
+    "update.learning_rate=1e-3", "sampling.decode=free", "sampling.max_reply_tokens=6",
     "update.tokens=600",  # several microbatches
-    "sampling.decode=free",
-    "sampling.max_reply_tokens=6",
-    "eval.tasks=3",
-    "eval.every=0",
-]
+]  # fmt: skip
 ADMISSIBLE = ["sampling.decode=admissible", "sampling.max_reply_tokens=40"]
 pytestmark = [pytest.mark.usefixtures("corridor"), pytest.mark.slow]
 

@@ -39,24 +39,20 @@ MEMORIES = [
 ]
 
 
-@pytest.mark.parametrize("error", MEMORIES, ids=repr)
-def test_a_lack_of_memory(error):
-    assert is_of_memory(error)
-    assert "memory ran out" in find_shortage(error)
+OTHERS = [
+    RuntimeError("shapes do not match"),
+    ValueError("out of memory"),  # of a user's code
+    BlockingIOError(errno.EAGAIN, "no data"),  # of a socket
+    OSError(errno.ENOENT, "no file"),
+]
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        RuntimeError("shapes do not match"),
-        ValueError("out of memory"),  # of a user's code
-        BlockingIOError(errno.EAGAIN, "no data"),  # of a socket
-        OSError(errno.ENOENT, "no file"),
-    ],
-    ids=repr,
-)
-def test_no_lack(error):
-    assert find_shortage(error) == ""
+@pytest.mark.parametrize("error", [*MEMORIES, *OTHERS], ids=repr)
+def test_a_lack_of_memory_is_told_from_other_errors(error):
+    lacks = error in MEMORIES
+    assert is_of_memory(error) == lacks
+    assert find_shortage(error).startswith("memory ran out") == lacks
+    assert bool(find_shortage(error)) == lacks
 
 
 def refused(*given, **more):

@@ -179,12 +179,7 @@ class Rollouts:
         """Play one episode from each start on; its first steps are those of the start.
 
         The n-th start draws its replies with the n-th seed of `seed`, whatever else is played.
-
-        Raises:
-            ValueError: There is a policy as partner, whose conversation cannot be continued.
         """
-        if self.partner is not None:
-            raise ValueError("an episode with a policy as partner cannot be continued from a copy")
         return [
             one
             for part, wave in self._open_waves(starts, sampler, seed)
