@@ -177,7 +177,12 @@ GOOD = '{"id": 1, "text": "x"}\n'
         ("nothing.jsonl", None, MissingAsset, r"nothing\.jsonl"),
         ("empty.jsonl", "\n\n", BadAsset, r"empty\.jsonl has no passages"),
         ("none.jsonl", "", BadAsset, "has no passages"),
-        ("cut.jsonl.gz", gzip.compress(b"{}" * 99, mtime=0)[:-9], BadAsset, "cannot be decompressed"),
+        (
+            "cut.jsonl.gz",
+            gzip.compress(b"{}" * 99, mtime=0)[:-9],
+            BadAsset,
+            "cannot be decompressed",
+        ),
         ("bad.jsonl", GOOD + '{"id": 2}', BadAsset, r"bad\.jsonl, passage 2: a passage needs"),
         ("bad.jsonl", GOOD + "no json", BadAsset, "passage 2"),
         ("bad.jsonl", GOOD + "[1]", BadAsset, "passage 2: a passage must be an object or a text"),
