@@ -96,7 +96,7 @@ def setting(where, policy, standin, tmp_path):
             "alfworld mgr pocket",
             ["env.id=odd:Odd", "env.data=auto", "env.max_turns=3", "engine.name=vllm",
              f'engine.urls=["{standin.url}"]', f"sampling.actors={actors}",
-             "sampling.max_reply_tokens=8", "sampling.decode=free", "engine.patience=60.0",
+             "sampling.max_reply_tokens=8", "sampling.decode=free", "engine.patience=300.0",
              *options],
         )  # fmt: skip
         engine = make_engine(chosen.engine, policy, tmp_path, version=7)
@@ -111,7 +111,8 @@ def setting(where, policy, standin, tmp_path):
         return {line.split()[0] for line in (where / "played").read_text().splitlines()}
 
     play.players = players
-    return play
+    yield play
+    (where / "kill").unlink(missing_ok=True)  # this process, too, would play what it names
 
 
 def group(number, size):
