@@ -139,7 +139,6 @@ for env_id in sys.argv[1:]:  # each in a process that has imported nothing of ou
         env = gym.make(f"agent_envs:{env_id}")
         opening = env.reset(seed=1)
         from agent_envs.experts import experts_of
-from agent_envs.options import annotations_of
         expert = [*experts_of(type(env.unwrapped)).values()][-1](env)
         print([opening, env.step(expert.act())], flush=True)
         sys.exit()

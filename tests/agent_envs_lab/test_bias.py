@@ -226,7 +226,6 @@ FLAT = {"start": {"a": Move(0.5, END, outcome=1.0), "b": Move(0.5, END, outcome=
         ({"start": {"a": Move(1.0, "start")}}, 2, "'start' leads back to itself"),
         (FLAT, 2, "true gradient is 0"),
         (FLAT, 0, "rollouts must be positive"),
-        (FLAT, 1.5, "rollouts must be an integer"),
     ],
 )
 def test_what_cannot_be_measured(states, rollouts, message):

@@ -170,7 +170,7 @@ def test_a_run_that_fails_is_named(tmp_path, soon, monkeypatch):
     [
         ("housework", "mgr", [], r"no study 'housework', did you mean 'household'\?"),
         ("household", "mrg", [], "household has no method 'mrg', did you mean 'mgr'"),
-        ("household", "mgr", ["run.step=1"], r"no option 'run\.step'; did you mean 'run\.steps'"),
+        ("household", "mgr", ["run.step=1"], r"no option 'run\.step'; nearest are run\.steps"),
     ],
 )
 def test_a_wrong_recipe_is_refused_before_anything_runs(tmp_path, name, method, options, said):
