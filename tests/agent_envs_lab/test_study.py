@@ -37,7 +37,7 @@ BRIEF = [
     "eval.tasks=2",
 ]
 METHODS = ["grpo", "mgr"]
-HERE = str(Path(__file__).parent)
+HERE = str(Path(__file__).parents[1] / "trainer")
 CALL = """
 sys.path.insert(0, here)
 sys.argv = arguments
