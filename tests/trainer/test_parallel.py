@@ -1,6 +1,6 @@
 """Two processes do what one does: figures, weights, checkpoints; and they end together.
 
-Equal is: losses to 1e-5 of their size or 1e-6, other figures to 1e-4. After steps of 1e-3, 99.9% of
+Equal is: losses to 1e-4 of their size or 1e-6, other figures to 1e-3. After steps of 1e-3, 99.9% of
 the weights to 1e-5, all to 2e-4, and their vector to 2e-3 of its change. Sums in another order
 differ in their last bits, and Adam divides gradients by their size, even those that are rounding
 errors.
@@ -74,7 +74,7 @@ def assert_equal(one, other, *left_out):
     for line, its in zip(ours, theirs, strict=True):
         for name, value in line.items():
             if name not in {"stage", "logprob_gap", "approx_kl", *left_out}:  # rounding errors
-                rel = 1e-5 if name.endswith("loss") else 1e-4
+                rel = 1e-4 if name.endswith("loss") else 1e-3
                 assert its[name] == pytest.approx(value, rel=rel, abs=1e-6), (line["step"], name)
     steps = Checkpoints(one / "checkpoints").steps()
     assert steps == Checkpoints(other / "checkpoints").steps()
