@@ -90,6 +90,8 @@ CHATML = (
         ("{% for m in messages %}{{ m['content'] }} {% endfor %}", "ends a reply with ' m', no sp"),
         ("{{ messages[-1]['content'] }}", "drops earlier replies"),
         (CHATML.replace("MARK", "loop.index > 1"), r"after 2 replies and .* after the first"),
+        (CHATML.replace("MARK", "loop.index > 20"), r"after 10 replies and .* after the first"),
+        (CHATML.replace("MARK", "messages|length > 150"), r"after 99 replies and .* after"),
     ],
 )
 def test_unusable_templates_are_refused(template, message):

@@ -39,6 +39,7 @@ _CLOCK = (
     + " }}{%- endmacro -%}"
 )
 """Replaces the clock that templates of transformers can read: on this day, it is midnight."""
+_LATER = (2, 3, 9, 10, 32, 99, 100)  # numbers of replies after which the next message is compared
 
 
 class Chat:
@@ -69,10 +70,13 @@ class Chat:
         self._control = self._find_control_tokens()
         self._template_tokens = lru_cache(maxsize=64)(self._find_template_tokens)
         later = self._render_tail(_MESSAGE)
-        turns = [("user", _MESSAGE), ("assistant", _REPLY)] * 2
-        tail = self._render([*turns, ("user", _MESSAGE)], prompt=True).rpartition(_REPLY)[2]
-        if tail != later:
-            self._refuse(f"writes {tail!r:.80} after 2 replies and {later!r:.80} after the first")
+        for replies in _LATER:
+            turns = [("user", _MESSAGE), ("assistant", _REPLY)] * replies
+            tail = self._render([*turns, ("user", _MESSAGE)], prompt=True).rpartition(_REPLY)[2]
+            if tail != later:
+                self._refuse(
+                    f"writes {tail!r:.80} after {replies} replies and {later!r:.80} after the first"
+                )
         ids = self._encode(later)
         if not ids or ids[0] not in {*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder}:
             self._refuse(f"ends a reply with {tokenizer.decode(ids[:1])!r}, no special token")
