@@ -1,9 +1,10 @@
 """Two processes do what one does: figures, weights, checkpoints; and they end together.
 
-Equal is: losses to 1e-4 of their size or 1e-6, other figures to 1e-3. After steps of 1e-3, 99.9% of
-the weights to 1e-5, all to 2e-4, and their vector to 2e-3 of its change. Sums in another order
+Equal is: losses to 1e-5 of their size or 1e-6, other figures to 1e-4. After steps of 1e-3, 99.9% of
+the weights to 1e-5, all to 1e-4, and their vector to 1e-3 of its change. Sums in another order
 differ in their last bits, and Adam divides gradients by their size, even those that are rounding
-errors.
+errors. So these grow with the steps, by how much depends on the processor: figures after step
+`EARLY` may differ ten times as far, and weights from it on twice.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ OPTIONS = [
     "update.learning_rate=1e-3", "sampling.decode=free", "sampling.max_reply_tokens=6",
     "update.tokens=600",  # several microbatches
 ]  # fmt: skip
+EARLY = 4
 ADMISSIBLE = ["sampling.decode=admissible", "sampling.max_reply_tokens=40"]
 pytestmark = [pytest.mark.usefixtures("corridor"), pytest.mark.slow]
 
@@ -74,7 +76,8 @@ def assert_equal(one, other, *left_out):
     for line, its in zip(ours, theirs, strict=True):
         for name, value in line.items():
             if name not in {"stage", "logprob_gap", "approx_kl", *left_out}:  # rounding errors
-                rel = 1e-4 if name.endswith("loss") else 1e-3
+                rel = 1e-5 if name.endswith("loss") else 1e-4
+                rel *= 1 if line["step"] <= EARLY else 10
                 assert its[name] == pytest.approx(value, rel=rel, abs=1e-6), (line["step"], name)
     steps = Checkpoints(one / "checkpoints").steps()
     assert steps == Checkpoints(other / "checkpoints").steps()
@@ -82,9 +85,10 @@ def assert_equal(one, other, *left_out):
     for step in steps:
         mine, its = flat(one, step), flat(other, step)
         difference, change = mine - its, mine - start
-        assert np.abs(difference).max() <= 2e-4, step
+        more = 1 if step < EARLY else 2  # the figures of a step are from the weights before it
+        assert np.abs(difference).max() <= more * 1e-4, step
         if step > steps[0]:
-            assert norm(difference) <= 2e-3 * norm(change), step
+            assert norm(difference) <= more * 1e-3 * norm(change), step
             assert np.mean(np.abs(difference) > 1e-5) < 1e-3, step
     assert np.abs(change).max() > 5e-4
 
