@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import signal
 import subprocess
@@ -68,13 +70,18 @@ def test_a_lock_is_taken_where_a_run_begins_and_counts_whatever_its_file_holds(c
         pass
 
 
-def test_a_file_system_without_locks_is_warned_of(tmp_path, monkeypatch):
-    import errno
-    import fcntl
-
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [
+        (errno.ENOLCK, pytest.warns(UserWarning, match="cannot be locked")),  # no locks there
+        (errno.EACCES, pytest.raises(LockedError, match="trains in it")),  # held, over NFS
+        (errno.EIO, pytest.raises(OSError, match="broken")),
+    ],
+)
+def test_what_the_file_system_says(number, expected, tmp_path, monkeypatch):
     def flock(descriptor, operation):
-        raise OSError(errno.ENOLCK, "No locks available")
+        raise OSError(number, "broken")
 
     monkeypatch.setattr(fcntl, "flock", flock)
-    with pytest.warns(UserWarning, match="cannot be locked"), FolderLock(tmp_path) as lock:
+    with expected, FolderLock(tmp_path) as lock:
         lock.take()

@@ -7,7 +7,7 @@ file system has none; there the run goes on without.
 
 from __future__ import annotations
 
-import fcntl
+import errno
 import os
 import re
 import socket
@@ -18,7 +18,14 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
+try:
+    import fcntl
+except ImportError:  # Windows, which has no such locks
+    fcntl = None  # type: ignore[assignment]
+
 FILE = ".lock"
+_NONE = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
+"""Errors of file systems without locks."""
 _HOLDER = re.compile(r"process \d+ on [\w.-]{1,255}", re.ASCII)
 
 
@@ -55,12 +62,12 @@ class FolderLock:
             LockedError: Another process has it.
             OSError: The file cannot be written.
         """
-        if self._file is not None:
+        if self._file is not None or fcntl is None:
             return
         file = self.path.open("a+", encoding="utf-8", errors="replace")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        except (BlockingIOError, PermissionError):  # the latter over NFS
             file.seek(0)
             holder = _HOLDER.fullmatch(file.read(1000))
             file.close()
@@ -68,7 +75,9 @@ class FolderLock:
                 f"{self.path.parent} is in use: {holder[0] if holder else 'another process'} "
                 "trains in it; wait for it or stop it, or train into another folder with --out DIR"
             ) from None
-        except OSError as error:  # of a file system without locks
+        except OSError as error:
+            if error.errno not in _NONE:
+                raise
             warnings.warn(
                 f"{self.path.parent} cannot be locked ({error.strerror}); do not train in it twice "
                 "at the same time",
