@@ -46,7 +46,8 @@ from trainer.learn.update import Update  # noqa: E402
 from trainer.model.policy import Policy  # noqa: E402
 from trainer.play.environments import Env, PromptOptions  # noqa: E402
 from trainer.play.records import Episode, Step  # noqa: E402
-from trainer.play.rollout import Rollouts, draw_tasks  # noqa: E402
+from trainer.play.rollout import Rollouts  # noqa: E402
+from trainer.play.source import draw_tasks  # noqa: E402
 
 WORDS = 2048
 ENDS = 0.03  # share of conversations that end at a turn

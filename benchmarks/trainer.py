@@ -31,7 +31,7 @@ from trainer.build import make_rollouts  # noqa: E402
 from trainer.model.policy import Policy  # noqa: E402
 from trainer.play.environments import make_env  # noqa: E402
 from trainer.play.episode import render_opening  # noqa: E402
-from trainer.play.rollout import draw_tasks  # noqa: E402
+from trainer.play.source import draw_tasks  # noqa: E402
 from trainer.run import metrics  # noqa: E402
 from trainer.train import train  # noqa: E402
 

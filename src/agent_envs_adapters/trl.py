@@ -293,6 +293,8 @@ class CreditGRPOTrainer(GRPOTrainer):
     ) -> None:
         if isinstance(credit, str):
             credit = estimators.make(credit, **(credit_options or {}))
+        elif credit_options:
+            raise ValueError(f"credit_options belong to a method by name, got {credit!r:.200}")
         if args is not None and args.mask_truncated_completions:
             raise ValueError(
                 "mask_truncated_completions=True would drop whole episodes whose last reply was "

@@ -21,7 +21,7 @@ from trainer.build import derive, load_policy, make_engine, make_rollouts, make_
 from trainer.learn.batch import make_rows
 from trainer.learn.update import recompute_logprobs
 from trainer.methods import make_method
-from trainer.play.rollout import draw_tasks
+from trainer.play.source import draw_tasks
 from trainer.run.checks import check_columns
 
 if TYPE_CHECKING:

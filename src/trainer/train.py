@@ -30,7 +30,7 @@ from trainer.learn import sft
 from trainer.learn.batch import make_rows
 from trainer.learn.correction import correct_rows, fill_entropies
 from trainer.methods import Experience
-from trainer.play.rollout import draw_tasks
+from trainer.play.source import draw_tasks
 from trainer.run import provenance, report
 from trainer.run.checks import check_folder
 from trainer.run.lock import FolderLock

@@ -390,6 +390,10 @@ FIRST = '{"task": 0, "seed": 0}'
             "mgr has no option 'betta'",
         ),
         (
+            lambda make: make(credit=credit.MGR(), credit_options={"beta": 1}),
+            "credit_options belong to a method by name",
+        ),
+        (
             lambda make: make(config={"mask_truncated_completions": True}),
             "mask_truncated_completions=True would drop",
         ),

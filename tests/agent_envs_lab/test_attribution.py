@@ -10,7 +10,7 @@ from agent_envs_lab.attribution import PARTS, Attribution, attribute, attribute_
 from tests.trainer.conftest import own_sampler, short
 from trainer import recipe
 from trainer.build import make_rollouts
-from trainer.play.rollout import draw_tasks
+from trainer.play.source import draw_tasks
 
 
 def played(policy, context, folder):

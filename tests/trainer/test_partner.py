@@ -20,7 +20,7 @@ from trainer.build import load_partner, make_rollouts
 from trainer.engine import Decoding, Reply
 from trainer.model.policy import Policy
 from trainer.play.partner import PolicyPartner, prompt
-from trainer.play.rollout import draw_tasks
+from trainer.play.source import draw_tasks
 from trainer.run import metrics
 from trainer.train import train
 

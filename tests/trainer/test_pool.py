@@ -15,7 +15,8 @@ from trainer.engine import EngineError
 from trainer.errors import RecipeError
 from trainer.model.policy import Policy
 from trainer.play.failures import EpisodeError
-from trainer.play.rollout import Task, draw_tasks
+from trainer.play.rollout import Task
+from trainer.play.source import draw_tasks
 from trainer.scale import parallel
 from trainer.scale.pool import divide_tasks
 from trainer.train import train

@@ -16,7 +16,8 @@ from agent_envs import Template
 from trainer.learn.sft import attempt_demonstrations, require_expert
 from trainer.play.environments import Env, PromptOptions, make_env
 from trainer.play.episode import INSTRUCTION
-from trainer.play.rollout import Rollouts, Task, draw_tasks
+from trainer.play.rollout import Rollouts, Task
+from trainer.play.source import draw_tasks
 
 from .conftest import Letters, Script, east
 from .conftest import corridor_tasks as tasks

@@ -14,7 +14,7 @@ from trainer.learn.prompts import prompts
 from trainer.learn.update import recompute_logprobs, token_logprobs
 from trainer.model.policy import Policy
 from trainer.model.vision import Picture
-from trainer.play.rollout import draw_tasks
+from trainer.play.source import draw_tasks
 from trainer.train import train
 
 from .conftest import Script, figures, own_sampler, quiet

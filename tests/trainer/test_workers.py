@@ -18,7 +18,8 @@ from trainer.errors import RecipeError
 from trainer.learn.sft import attempt_demonstrations, require_expert
 from trainer.play.environments import Env, PromptOptions
 from trainer.play.records import Task
-from trainer.play.rollout import Rollouts, draw_tasks
+from trainer.play.rollout import Rollouts
+from trainer.play.source import draw_tasks
 from trainer.scale.workers import apply_to
 
 from .conftest import Letters, Script

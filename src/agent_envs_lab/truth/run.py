@@ -34,7 +34,7 @@ from trainer import recipe as recipes
 from trainer.build import cores, derive, make_rollouts
 from trainer.options import explain_error
 from trainer.play import episode_files as recorded
-from trainer.play.rollout import draw_tasks
+from trainer.play.source import draw_tasks
 from trainer.run import evaluate, metrics
 from trainer.run import run_folder as records
 from trainer.run.checkpoint import Checkpoints, append_line, write_text

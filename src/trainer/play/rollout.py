@@ -13,15 +13,13 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-import numpy as np
-
 from agent_envs.vector import call_in_thread
 from trainer.engine import UNBEGUN, Begun, Prompt, conversation_seeds
 from trainer.engine.own import run
 from trainer.play.admissible import measure_longest
 from trainer.play.blind import render_blind
 from trainer.play.environments import make_env
-from trainer.play.episode import call_env, draw_numbers
+from trainer.play.episode import call_env
 from trainer.play.failures import EpisodeError, Failure, lose_episode, require_episodes
 from trainer.play.records import Task
 from trainer.play.tokens import Past, TokenEpisode
@@ -40,21 +38,6 @@ if TYPE_CHECKING:
     from trainer.play.records import Episode
 
 _Item = TypeVar("_Item")
-
-
-def draw_tasks(panel: Panel, *, tasks: int, rollouts: int, seed: int, step: int) -> list[Task]:
-    """Draw `tasks` different tasks, each with `rollouts` consecutive entries.
-
-    If the panel has fewer tasks, some repeat, in groups of their own.
-    """
-    rng = np.random.default_rng([seed, step, len("tasks")])
-    rows = draw_numbers(len(panel.task_ids), tasks, rng)
-    seeds = rng.integers(2**31, size=tasks)
-    return [
-        Task(panel.task_ids[row], group, int(seeds[group]))
-        for group, row in enumerate(rows)
-        for _ in range(rollouts)
-    ]
 
 
 class Start(NamedTuple):

@@ -16,7 +16,8 @@ from trainer.build import attempt, derive
 from trainer.errors import RecipeError
 from trainer.play import episode_files as recorded
 from trainer.play import failures
-from trainer.play.rollout import draw_tasks
+from trainer.play.episode import draw_numbers
+from trainer.play.records import Task
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +31,21 @@ if TYPE_CHECKING:
     from trainer.recipe import Recipe
 
 _REDRAW = 10**6  # larger than any step
+
+
+def draw_tasks(panel: Panel, *, tasks: int, rollouts: int, seed: int, step: int) -> list[Task]:
+    """Draw `tasks` different tasks, each with `rollouts` consecutive entries.
+
+    If the panel has fewer tasks, some repeat, in groups of their own.
+    """
+    rng = np.random.default_rng([seed, step, len("tasks")])
+    rows = draw_numbers(len(panel.task_ids), tasks, rng)
+    seeds = rng.integers(2**31, size=tasks)
+    return [
+        Task(panel.task_ids[row], group, int(seeds[group]))
+        for group, row in enumerate(rows)
+        for _ in range(rollouts)
+    ]
 
 
 def recorded_files(folder: str) -> list[Path]:
