@@ -197,14 +197,18 @@ class Session(Environment[Reply, Told, Episode]):
         """Start an episode, or continue that of the session `fork`, with its task and seed.
 
         Raises:
-            ValueError: No such split, task or session.
+            ValueError: No such split, task or session, or arguments that exclude each other.
             gymnasium.error.ResetNeeded: The episode to fork has ended.
         """
         if fork is not None:
+            if any(given is not None for given in (seed, split, index, task_id)):
+                raise ValueError("a fork has the task and seed of its session; give fork alone")
             task, (split, copied) = None, self._fork_episode(fork)
         else:
             split = split or next(iter(self.served.panels))
-            self.served.panel(split)
+            panel = self.served.panel(split)
+            if None not in {index, task_id} and panel.at(index) != task_id:
+                raise ValueError(f"task {index} is {panel.at(index)!r}, not {task_id!r}; give one")
             copied, task = None, index if task_id is None else task_id
         with self.lock_episode():
             self._release_episode()

@@ -69,7 +69,7 @@ class EpisodeManager(EnvironmentManagerBase):
             tasks of the split at each reset.
 
     Raises:
-        ValueError: Another context.
+        ValueError: Another context, or more tasks than the split has without a seed.
     """
 
     envs: Episodes
@@ -93,6 +93,8 @@ class EpisodeManager(EnvironmentManagerBase):
         self._rng = None if seed is None else np.random.default_rng(seed)
         self._played: list[TextEpisode] = []
         self._records: list[list[TurnRecord]] = []
+        if seed is None and groups > (there := len(episodes.panel.task_ids)):
+            raise ValueError(f"the split has {there} tasks, got groups={groups}; lower it")
 
     def reset(
         self, kwargs: Sequence[Mapping[str, Any]] | None = None

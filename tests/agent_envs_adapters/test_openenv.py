@@ -293,6 +293,8 @@ def test_a_field_of_a_request_that_does_not_fit_is_named(url):
         ({"task_id": "embedded/train/none"}, "no task 'embedded/train/none' in split 'train' of"),
         ({"index": 600}, "task must lie in 0..599 for split 'train', got 600"),
         ({"fork": "unknown"}, "no session 'unknown' has an episode"),
+        ({"fork": "unknown", "seed": 1}, "give fork alone"),
+        ({"index": 0, "task_id": "embedded/train/none"}, "not 'embedded/train/none'; give one"),
         ({"seed": -1}, "reset.data.seed = -1: Input should be greater than or equal to 0"),
         ({"sead": 1}, "reset.data.sead = 1: Extra inputs are not permitted"),
     ],

@@ -245,9 +245,16 @@ def test_rows_that_do_not_fit_are_refused(adapter, change, message):
         adapter.assign(Batch(rows), credit.make("gigpo"))
 
 
-def test_another_context_is_refused(adapter):
-    with pytest.raises(ValueError, match="makes a prompt for each turn; use Episodes"):
-        adapter.EpisodeManager(Episodes("EZPoints-v0"), CONFIG, groups=1)
+@pytest.mark.parametrize(
+    ("options", "groups", "message"),
+    [
+        ({}, 1, "makes a prompt for each turn; use Episodes"),
+        ({"context": "turn"}, 10**6, r"the split has \d+ tasks, got groups=1000000; lower it"),
+    ],
+)
+def test_what_a_manager_does_not_play(adapter, options, groups, message):
+    with pytest.raises(ValueError, match=message):
+        adapter.EpisodeManager(Episodes("EZPoints-v0", **options), CONFIG, groups=groups)
 
 
 def test_the_page_runs(adapter):
