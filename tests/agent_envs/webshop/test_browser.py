@@ -79,7 +79,10 @@ def read_command(process):
 
 def list_children(parent):
     """The running processes that descend from one."""
-    found = psutil.Process(parent).children(recursive=True) if psutil.pid_exists(parent) else []
+    try:
+        found = psutil.Process(parent).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
     return [process for process in found if read_command(process)]
 
 
