@@ -18,7 +18,6 @@ from trainer.run.checkpoint import (
     CheckpointError,
     Checkpoints,
     append_line,
-    check_out,
     find_damage,
     write_text,
 )
@@ -149,29 +148,3 @@ def test_lines_and_texts_arrive_whole(tmp_path):
     write_text(tmp_path / "new" / "text", json.dumps([1]))
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["text"]
     assert (tmp_path / "new" / "text").read_text() == "[1]"
-
-
-@pytest.mark.parametrize(
-    ("path", "folder", "message"),
-    [
-        ("there", False, "is a folder; give a file"),
-        ("file", True, "is a file; give a folder"),
-        ("file/x.json", False, "nothing can be written in"),
-        ("/proc/x.json", False, "nothing can be written in /proc"),
-        ("/proc/x/y", True, "nothing can be written in /proc"),
-        ("/dev/null", True, "is a file; give a folder"),
-    ],
-)
-def test_an_impossible_out_is_refused_before_the_work(tmp_path, path, folder, message):
-    (tmp_path / "there").mkdir()
-    (tmp_path / "file").write_text("kept")
-    with pytest.raises(ValueError, match=f"--out .*{path}.*{message}"):
-        check_out(tmp_path / path, folder=folder)
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["file", "there"]
-    assert (tmp_path / "file").read_text() == "kept"
-
-
-@pytest.mark.parametrize(("path", "folder"), [("new/x.json", False), ("a/b", True), (".", True)])
-def test_a_possible_out_is_left_untouched(tmp_path, path, folder):
-    check_out(tmp_path / path, folder=folder)
-    assert not list(tmp_path.iterdir())

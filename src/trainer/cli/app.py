@@ -1,9 +1,7 @@
 """The command line: all commands, and the options of `agent-envs` itself."""
 
 import os
-import tomllib
-from importlib.metadata import EntryPoint, entry_points
-from pathlib import Path
+from importlib.metadata import entry_points
 from typing import Annotated
 
 import typer
@@ -28,17 +26,7 @@ COMMANDS = "agent_envs.commands"
 """The group of entry points whose objects are commands: functions, or Typer apps of several."""
 
 
-def find_commands() -> list[EntryPoint]:
-    """The commands of other packages of this distribution; in a clone those of pyproject.toml."""
-    project = Path(__file__).parents[3] / "pyproject.toml"
-    text = project.read_text("utf-8") if project.is_file() else ""
-    named = tomllib.loads(text).get("project", {}).get("entry-points", {}).get(COMMANDS)
-    if named is None:
-        return [*entry_points(group=COMMANDS)]
-    return [EntryPoint(name, value, COMMANDS) for name, value in named.items()]
-
-
-for _point in find_commands():
+for _point in entry_points(group=COMMANDS):
     _command = _point.load()
     if isinstance(_command, typer.Typer):
         app.add_typer(_command, name=_point.name)

@@ -8,7 +8,6 @@ import typer
 from rich.table import Table
 
 from agent_envs.cli.console import make_console
-from trainer.cli.extras import MissingExtraError, require_extra
 
 
 def recipes(
@@ -26,8 +25,7 @@ def recipes(
     if recipe:
         composed = shipped.compose(recipe)
         if any(os.path.isfile(word) for word in recipe):
-            with suppress(MissingExtraError):  # without torch the settings are shown unchecked
-                require_extra("train", "a check of the values")
+            with suppress(ModuleNotFoundError):  # without torch the settings are shown unchecked
                 from trainer.recipe import parse
 
                 parse(composed.tree())

@@ -4,13 +4,14 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
+from agent_envs.assets import require
 from agent_envs.cli.console import make_console
-from trainer.cli.extras import require_extra
 
 if TYPE_CHECKING:
     from trainer.recipe import Recipe
@@ -64,13 +65,23 @@ RecipeOfModel = Annotated[
 ]
 
 
-def make_out_option(help_text: str) -> Any:
-    """The option `--out` of a command, a path that must not be empty."""
+def make_out_option(help_text: str, *, folder: bool) -> Any:
+    """The option `--out` of a command, a folder or file that can be written; nothing is yet."""
 
     def parse_path(given: str) -> Path:
-        if not given:
-            raise typer.BadParameter("an empty path; leave --out away, or name a folder or file")
-        return Path(given)
+        path, kind = Path(given), "folder" if folder else "file"
+        place = path if folder else path.parent
+        if not given or (path.exists() and path.is_dir() != folder):
+            raise typer.BadParameter(f"{given!r} is no {kind}; name a {kind}, or leave --out away")
+        try:
+            while not place.exists():
+                place = place.parent
+            TemporaryFile(dir=place).close()
+        except OSError as error:
+            raise typer.BadParameter(
+                f"nothing can be written in {place} ({error.strerror}); give another path"
+            ) from error
+        return path
 
     return typer.Option(
         "--out", help=help_text, show_default=False, parser=parse_path, metavar="PATH"
@@ -110,7 +121,9 @@ def load_recipe(words: Sequence[str]) -> tuple["Recipe", Path | None]:
 
 def train(
     recipe: RecipeWords,
-    out: Annotated[Path | None, make_out_option("Run folder, runs/RECIPE by default.")] = None,
+    out: Annotated[
+        Path | None, make_out_option("Run folder, runs/RECIPE by default.", folder=True)
+    ] = None,
     *,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the run in the folder, if there is one.")
@@ -118,14 +131,11 @@ def train(
     track: Track = None,
 ) -> None:
     """Train with a recipe: warm start, reinforcement learning, evaluation, report."""
-    require_extra("train", "train")
     trackers = list_trackers(track)
     made, given = load_recipe(recipe)
-    from trainer.run.checkpoint import check_out
     from trainer.train import train as run
 
     folder = out or given or Path("runs") / made.name
-    check_out(folder, folder=True)
     page, is_first = make_console(), os.environ.get("RANK", "0") == "0"
     try:
         run(made, folder, resume=resume, console=page, track=trackers)
@@ -148,7 +158,7 @@ def list_trackers(names: Sequence[str] | None) -> list[str]:
 
     for name in names or ():
         one_of("--track", name, [*TRACKERS])
-        require_extra(name, f"--track {name}")
+        require(name, name)
     return list(dict.fromkeys(names or ()))
 
 
@@ -159,17 +169,15 @@ def evaluate(
     against: Annotated[
         Path | None, typer.Option(help="Compare with this saved evaluation, task by task.")
     ] = None,
-    out: Annotated[Path | None, make_out_option("Save the evaluation as JSON.")] = None,
+    out: Annotated[
+        Path | None, make_out_option("Save the evaluation as JSON.", folder=False)
+    ] = None,
 ) -> None:
     """Play a fixed panel: success with 95% intervals, overall and by task type."""
-    require_extra("train", "eval")
     from trainer.build import evaluate_model
     from trainer.run import evaluate as evaluation
-    from trainer.run.checkpoint import check_out
 
     made, run = load_played(run_or_model, recipe, options or (), READ)
-    if out is not None:
-        check_out(out, folder=False)
     other = None if against is None else evaluation.load(against)
     result = evaluate_model(made, run)
     page = make_console()
@@ -211,7 +219,6 @@ def load_played(
 
 def report(run: Annotated[Path, typer.Argument(help="A run folder.")]) -> None:
     """Write report.html into a run folder, also while the run is still going."""
-    require_extra("report", "report")
     from trainer.run.report import write
 
     typer.echo(write(run))

@@ -13,7 +13,6 @@ import shutil
 import warnings
 from dataclasses import dataclass
 from hashlib import blake2b, file_digest
-from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from pydantic import Field, RootModel, TypeAdapter, ValidationError
@@ -151,26 +150,6 @@ def append_line(path: Path, line: str) -> None:
         file.write(line + "\n")
         file.flush()
         os.fsync(file.fileno())
-
-
-def check_out(path: Path, *, folder: bool) -> None:
-    """Check that a file or folder `--out` can be written, before hours of work; writes nothing.
-
-    Raises:
-        ValueError: It cannot; the message names --out and says why.
-    """
-    if path.exists() and path.is_dir() != folder:
-        wrong, right = ("a file", "a folder") if folder else ("a folder", "a file")
-        raise ValueError(f"--out {path} is {wrong}; give {right}")
-    place = path if folder else path.parent
-    try:
-        while not place.exists():
-            place = place.parent
-        TemporaryFile(dir=place).close()
-    except OSError as error:
-        raise ValueError(
-            f"--out {path}: nothing can be written in {place} ({error.strerror}); give another path"
-        ) from error
 
 
 def write_text(path: Path, text: str) -> None:
