@@ -27,14 +27,14 @@ from trainer.errors import RecipeError
 from trainer.learn.sft import Sft
 from trainer.learn.update import Update
 from trainer.model.policy import Model
-from trainer.options import STRICT, Count, Positive, Threads, explain_error
+from trainer.options import STRICT, Count, Positive, Threads, explain_error, flatten
 from trainer.play.environments import Env, PromptOptions
 from trainer.play.partner import PartnerOptions
 from trainer.run.checkpoint import write_text
 from trainer.run.evaluate import Eval
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
 
 BesidePolicy: TypeAlias = Literal["critic", "prm", "turnrd", "judge"]
@@ -134,7 +134,7 @@ def parse(tree: Mapping[str, Any]) -> Recipe:
         RecipeError: A key is unknown, or a value is invalid.
     """
     known = _options(Recipe)
-    for key, _ in _flatten(tree, known):
+    for key, _ in flatten(tree, known):
         if key not in known:
             raise RecipeError(_explain_unknown(key))
     try:
@@ -152,7 +152,7 @@ def save(recipe: Recipe, path: Path) -> None:
 
 def changes(before: Recipe, after: Recipe) -> list[str]:
     """Dotted keys in which two recipes differ."""
-    one, other = (dict(_flatten(asdict(recipe))) for recipe in (before, after))
+    one, other = (dict(flatten(asdict(recipe))) for recipe in (before, after))
     return sorted(key for key in {*one, *other} if one.get(key, {}) != other.get(key, {}))
 
 
@@ -170,7 +170,7 @@ def _read_run(config: Path) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RecipeError(f"{config} is not TOML: {error}") from error
     known = _options(Recipe)
-    there = dict(_flatten(tree, known))
+    there = dict(flatten(tree, known))
     if there.keys() != known.keys():
         found = [f"sets {key}" for key in sorted(there.keys() - known.keys())]
         found += [f"lacks {key}" for key in known if key not in there]
@@ -233,19 +233,7 @@ def _full(path: recipes.Key) -> recipes.Key:
 
 def _options(recipe: type[Recipe]) -> dict[str, Any]:
     """All options by dotted key, with their defaults."""
-    return dict(_flatten(asdict(recipe())))
-
-
-def _flatten(
-    tree: Mapping[str, Any], whole: Container[str] = (), prefix: str = ""
-) -> Iterator[tuple[str, Any]]:
-    """Dotted keys and values of nested tables; one that is empty or an option stays `whole`."""
-    for name, value in tree.items():
-        key = prefix + name
-        if isinstance(value, dict) and value and key not in whole:
-            yield from _flatten(value, whole, f"{key}.")
-        else:
-            yield key, value
+    return dict(flatten(asdict(recipe())))
 
 
 def _explain_unknown(key: str) -> str:

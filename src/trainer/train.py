@@ -31,10 +31,11 @@ from trainer.learn.batch import make_rows
 from trainer.learn.correction import correct_rows, fill_entropies
 from trainer.methods import Experience
 from trainer.play.source import draw_tasks
-from trainer.run import provenance, report
+from trainer.run import report
 from trainer.run.checks import check_folder
 from trainer.run.lock import FolderLock
 from trainer.run.metrics import Metrics, Silent, concentration, describe, open_tracker
+from trainer.run.run_folder import write_provenance
 from trainer.run.session import Session
 from trainer.run.stopping import note_signals
 from trainer.scale import parallel
@@ -69,7 +70,6 @@ class Loop(Session):
         self.stop_if_asked()
         if self.step == 0 and not self.warm:
             self.start()
-        self.evaluate_again()
         while self.step < self.last:
             self.stop_if_asked()
             self.step += 1
@@ -210,7 +210,7 @@ def train(
         totals = {"start": 1, "sft": recipe.sft.steps, "rl": recipe.run.steps}
         trackers = [open_tracker(name, folder, asdict(recipe)) for name in track]
         with Metrics(folder, totals, console=console, trackers=trackers) as log:
-            provenance.write(folder, loop.tasks, loop.panel)
+            write_provenance(folder, loop.tasks, loop.panel)
             loop.run(log)
             report.write(folder)
 

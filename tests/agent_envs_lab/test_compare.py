@@ -14,7 +14,6 @@ from agent_envs_lab import compare
 from agent_envs_lab.compare import CompareError, difference, side
 from tests.trainer.run_folders import evaluation, run_folder
 from trainer import recipe
-from trainer.run import provenance
 from trainer.run.evaluate import PanelError
 
 
@@ -179,7 +178,7 @@ def test_other_versions_are_said(runs):
     tasks = {"split": "train", "source": "embedded", "count": 1, "hash": "a"}
     made = {"versions": ["9.0"], "python": "3.11", "packages": {}}
     text = json.dumps(made | {"training": tasks, "evaluation": tasks})
-    (runs[0] / provenance.FILE).write_text(text)
+    (runs[0] / "provenance.json").write_text(text)
     text = " ".join(shown(side(runs[0]), side(runs[1])).split())
     assert "The runs are of different versions: 9.0 and unknown." in text
 

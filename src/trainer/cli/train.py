@@ -227,9 +227,9 @@ def report(run: Annotated[Path, typer.Argument(help="A run folder.")]) -> None:
 def _print_summary(folder: Path, page: Console) -> None:
     """Print start and end of a run, and the paths of its files."""
     from trainer.run.evaluate import make_table
-    from trainer.run.run_folder import evaluations_of
+    from trainer.run.run_folder import RunFolder
 
-    found, _ = evaluations_of(folder)
+    found = RunFolder(folder).read_evaluations()
     if found:
         (first, start), (last, end) = found[0], found[-1]
         page.print(f"\nevaluation, step {first} against step {last}" if last > first else "")
