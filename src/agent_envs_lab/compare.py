@@ -65,7 +65,7 @@ def side(folder: Path, step: int | None = None) -> Side:
     _, tree = read_config(folder)
     run = RunFolder(folder)
     known, total = dict(run.read_evaluations()), total_steps(tree)
-    if run.damaged and step not in known:
+    if run.damaged and (total if step is None else step) not in known:
         raise CompareError(
             f"{run.damaged[0]}; evaluate the run again, or read it with the agent-envs that wrote "
             "it"

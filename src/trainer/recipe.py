@@ -85,7 +85,11 @@ class Credit:
 
 @dataclass(frozen=True, config=STRICT)
 class Recipe:
-    """All options of a run, by section. The name is also that of its folder in `runs`."""
+    """All options of a run, by section. The name is also that of its folder in `runs`.
+
+    Raises:
+        ValueError: Options of several sections contradict each other.
+    """
 
     name: Annotated[str, Field(pattern=r"^[^/\\]*[^/\\.][^/\\]*$")] = "recipe"
     about: str = ""
@@ -100,6 +104,26 @@ class Recipe:
     credit: Credit = field(default_factory=Credit)
     update: Update = field(default_factory=Update)
     eval: Eval = field(default_factory=Eval)
+
+    def __post_init__(self) -> None:
+        sampling, engine, partner = self.sampling, self.engine, self.partner.model
+        rules = {
+            f"partner.model={partner!r} samples in this process; set env.processes=0 and "
+            "sampling.actors=0": partner and (self.env.processes or sampling.actors),
+            f"sampling.actors={sampling.actors} needs servers that all machines reach; set "
+            "engine.name=vllm and engine.urls, or sampling.actors=0": (
+                sampling.actors and not engine.urls
+            ),
+            'engine.urls and engine.options belong to engine.name="vllm"': (
+                engine.name == "own" and (engine.urls or engine.options)
+            ),
+            f"sampling.recorded needs credit.name=dpo, got {self.credit.name!r}: all other "
+            "estimators learn from the policy's own rollouts": (
+                sampling.recorded and self.credit.name != "dpo"
+            ),
+        }
+        if broken := [rule for rule, is_broken in rules.items() if is_broken]:
+            raise ValueError("; ".join(broken))
 
 
 def load(recipe: str | Path | recipes.Composition, overrides: Iterable[str] = ()) -> Recipe:
@@ -165,10 +189,7 @@ def _read_run(config: Path) -> dict[str, Any]:
     Raises:
         RecipeError: The file is not TOML, or does not have exactly the options of this version.
     """
-    try:
-        tree = tomllib.loads(config.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise RecipeError(f"{config} is not TOML: {error}") from error
+    tree: dict[str, Any] = recipes.parse_file(config).unwrap()
     known = _options(Recipe)
     there = dict(flatten(tree, known))
     if there.keys() != known.keys():

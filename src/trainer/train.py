@@ -15,7 +15,7 @@ divide the tasks and the rows, and take the same steps as one.
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -198,8 +198,8 @@ def train(
         held.enter_context(parallel.join_processes(recipe.policy.device))
         stop = held.enter_context(note_signals())
         parallel.check_alike("recipe", repr(recipe))
-        lock = parallel.run_on_first_only(lambda: held.enter_context(FolderLock(folder)))
-        parallel.run_on_first(lambda: check_folder(recipe, folder, resume=resume))
+        lock = held.enter_context(closing(FolderLock(folder)))
+        parallel.run_on_first(lambda: _begin(recipe, folder, lock, resume=resume))
         torch.set_num_threads(recipe.run.threads or cores())
         loop = Loop(recipe, folder, stop)  # refuses a bad recipe before anything is written
         parallel.run_on_first(lambda: _prepare(recipe, folder, lock, resume=resume))
@@ -208,17 +208,23 @@ def train(
             loop.run(Silent())
             return
         totals = {"start": 1, "sft": recipe.sft.steps, "rl": recipe.run.steps}
-        trackers = [open_tracker(name, folder, asdict(recipe)) for name in track]
+        trackers = [open_tracker(name, folder, asdict(recipe)) for name in dict.fromkeys(track)]
         with Metrics(folder, totals, console=console, trackers=trackers) as log:
             write_provenance(folder, loop.tasks, loop.panel)
             loop.run(log)
             report.write(folder)
 
 
-def _prepare(recipe: Recipe, folder: Path, lock: FolderLock | None, *, resume: bool) -> None:
+def _begin(recipe: Recipe, folder: Path, lock: FolderLock, *, resume: bool) -> None:
+    """Refuse a folder that cannot be used, before a policy is loaded beside that of its run."""
+    if lock.path.is_file():
+        lock.take()
+    check_folder(recipe, folder, resume=resume)
+
+
+def _prepare(recipe: Recipe, folder: Path, lock: FolderLock, *, resume: bool) -> None:
     """Make the run folder, with its recipe, and lock it."""
     folder.mkdir(parents=True, exist_ok=True)
-    if lock is not None:
-        lock.take()
+    lock.take()
     check_folder(recipe, folder, resume=resume)  # another process may have been here since
     recipes.save(recipe, folder / "config.toml")

@@ -269,6 +269,7 @@ OVERRIDES = [
     ("name=..", "pattern"),
     ("name=", "pattern"),
     ("credit.model=critc", r"credit\.model = 'critc': .*'critic', 'prm', 'turnrd' or 'judge'"),
+    ("engine.urls=['http://a']", r'engine\.urls and engine\.options belong to engine\.name="vllm"'),
     ("credit.models.critc.lam=1", r"models\.critc.* = 'critc': .*'critic', 'prm', "),
 ]
 FILES = [

@@ -12,7 +12,6 @@ from trainer.cli.train import (
     RecipeOfModel,
     RunOrModel,
     Track,
-    list_trackers,
     load_played,
     make_out_option,
 )
@@ -41,7 +40,6 @@ def study(
     track: Track = None,
 ) -> None:
     """Compare methods over several seeds with equal budgets: tables and one figure."""
-    trackers = list_trackers(track)
     from agent_envs_lab.study import results, runs, save, table
     from trainer import recipes as shipped
 
@@ -49,7 +47,7 @@ def study(
         raise typer.BadParameter(f"--level is a success in [0, 1], got {level}")
     labels = methods or list(shipped.study(name))
     out = out or Path("runs/study") / name
-    runs.run(name, labels, seeds, out, options or (), jobs=jobs, curve=curve, track=trackers)
+    runs.run(name, labels, seeds, out, options or (), jobs=jobs, curve=curve, track=track or ())
     found = results.collect(labels, seeds, out, level=level)
     save(found, out, level=level, seeds=seeds, curve=curve)
     page = make_console()

@@ -30,11 +30,21 @@ Options = Annotated[
         metavar="[KEY=VALUE]...", help="Options to change, e.g. run.seed=1 data=/path/to/games."
     ),
 ]
+
+
+def _parse_tracker(name: str) -> str:
+    if name not in {"wandb", "trackio"}:
+        raise typer.BadParameter(f"it is wandb or trackio, got {name!r}")
+    require(name, name)
+    return name
+
+
 Track = Annotated[
     list[str] | None,
     typer.Option(
         "--track",
         metavar="[wandb|trackio]",
+        parser=_parse_tracker,
         help="Copy the log there as well, may be repeated; TensorBoard is always written.",
         show_default=False,
     ),
@@ -131,14 +141,13 @@ def train(
     track: Track = None,
 ) -> None:
     """Train with a recipe: warm start, reinforcement learning, evaluation, report."""
-    trackers = list_trackers(track)
     made, given = load_recipe(recipe)
     from trainer.train import train as run
 
     folder = out or given or Path("runs") / made.name
     page, is_first = make_console(), os.environ.get("RANK", "0") == "0"
     try:
-        run(made, folder, resume=resume, console=page, track=trackers)
+        run(made, folder, resume=resume, console=page, track=track or ())
     except KeyboardInterrupt as error:
         if is_first:
             page.print(
@@ -149,17 +158,6 @@ def train(
         raise typer.Exit(getattr(error, "code", 130)) from None
     if is_first:
         _print_summary(folder, page)
-
-
-def list_trackers(names: Sequence[str] | None) -> list[str]:
-    """The libraries to copy the log to, each once, if they are known and installed."""
-    from agent_envs.panels import one_of
-    from trainer.run.metrics import TRACKERS
-
-    for name in names or ():
-        one_of("--track", name, [*TRACKERS])
-        require(name, name)
-    return list(dict.fromkeys(names or ()))
 
 
 def evaluate(

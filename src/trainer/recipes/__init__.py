@@ -22,6 +22,8 @@ from trainer.errors import RecipeError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from tomlkit import TOMLDocument
+
 AXES = ("environment", "method", "model")
 """The kinds of parts of a recipe; their files are in the folders `environments` and so on."""
 WHEN = "when"
@@ -81,7 +83,7 @@ def names(axis: str) -> tuple[str, ...]:
 @cache
 def part(axis: str, name: str) -> Part:
     """Read a shipped part."""
-    return _make_part(name, _parse_file(_FOLDERS[axis] / f"{name}.toml"))
+    return _make_part(name, parse_file(_FOLDERS[axis] / f"{name}.toml"))
 
 
 def compose(words: Sequence[str | Path]) -> Composition:
@@ -100,7 +102,7 @@ def compose(words: Sequence[str | Path]) -> Composition:
         if axis is not None:
             _name_part(parts, axis, word)
         elif os.path.isfile(word):
-            table = _parse_file(Path(word))
+            table = parse_file(Path(word))
             for axis in AXES:
                 if axis in table:
                     _name_part(parts, axis, str(table.pop(axis)))
@@ -130,7 +132,7 @@ def study(name: str) -> dict[str, Composition]:
         RecipeError: There is no such study.
     """
     _name_part({}, STUDY, name)
-    table = _parse_file(_FOLDERS[STUDY] / f"{name}.toml")
+    table = parse_file(_FOLDERS[STUDY] / f"{name}.toml")
     parts = {axis: str(table.pop(axis)) for axis in ("environment", "model")}
     methods, _ = table.pop("methods"), table.pop("about")
     shared = _make_part(f"study {name}", table)
@@ -209,7 +211,7 @@ def join_key(key: Key) -> str:
     )
 
 
-def _parse_file(source: Path) -> dict[str, Any]:
+def parse_file(source: Path) -> TOMLDocument:
     """A TOML file as tables that keep their comments.
 
     Raises:
