@@ -147,7 +147,7 @@ def load(recipe: str | Path | recipes.Composition, overrides: Iterable[str] = ()
     if any(key == ("credit", "name") and value != before for key, value in pairs):
         tree.get("credit", {}).pop("options", None)  # they belong to another estimator
     for key, value in pairs:
-        _override(tree, key, value)
+        recipes.set_option(tree, key, value)
     return parse(tree)
 
 
@@ -191,24 +191,12 @@ def _read_run(config: Path) -> dict[str, Any]:
     """
     tree: dict[str, Any] = recipes.parse_file(config).unwrap()
     known = _options(Recipe)
-    there = dict(flatten(tree, known))
-    if there.keys() != known.keys():
-        found = [f"sets {key}" for key in sorted(there.keys() - known.keys())]
-        found += [f"lacks {key}" for key in known if key not in there]
+    if other := sorted(known.keys() ^ dict(flatten(tree, known)).keys()):
         raise RecipeError(
-            f"{config} is incomplete or of another version: it {', '.join(found[:3])}; restore it, "
-            "install the version that made it, or start a new run with --out DIR"
+            f"{config} is incomplete or of a version with other options ({', '.join(other[:3])}); "
+            "restore it, install the version that made it, or start a new run with --out DIR"
         )
     return tree
-
-
-def _override(tree: dict[str, Any], path: recipes.Key, value: Any) -> None:
-    *sections, last = path
-    for section in sections:
-        if not isinstance(tree.get(section), dict):
-            tree[section] = {}
-        tree = tree[section]
-    tree[last] = value
 
 
 def key_of(override: str) -> str:
@@ -262,10 +250,9 @@ def _explain_unknown(key: str) -> str:
     known = _options(Recipe)
     if inside := [option for option in known if f".{key}." in f".{option}"]:
         return f"{key!r} is a section, not an option; it has {', '.join(inside)}"
-    last = key.rpartition(".")[2]
 
     def compare(option: str) -> float:
-        pairs = (key, option), (last, option.rpartition(".")[2])
+        pairs = (key, option), (key.rpartition(".")[2], option.rpartition(".")[2])
         return sum(SequenceMatcher(None, *pair).ratio() for pair in pairs)
 
     near = ", ".join(nlargest(3, known, key=compare))

@@ -199,7 +199,7 @@ def train(
         stop = held.enter_context(note_signals())
         parallel.check_alike("recipe", repr(recipe))
         lock = held.enter_context(closing(FolderLock(folder)))
-        parallel.run_on_first(lambda: _begin(recipe, folder, lock, resume=resume))
+        parallel.run_on_first(lambda: _enter(recipe, folder, lock, resume=resume))
         torch.set_num_threads(recipe.run.threads or cores())
         loop = Loop(recipe, folder, stop)  # refuses a bad recipe before anything is written
         parallel.run_on_first(lambda: _prepare(recipe, folder, lock, resume=resume))
@@ -215,16 +215,16 @@ def train(
             report.write(folder)
 
 
-def _begin(recipe: Recipe, folder: Path, lock: FolderLock, *, resume: bool) -> None:
-    """Refuse a folder that cannot be used, before a policy is loaded beside that of its run."""
+def _enter(recipe: Recipe, folder: Path, lock: FolderLock, *, resume: bool) -> None:
+    """Lock the folder if it has been a run's, and refuse one that cannot be used."""
     if lock.path.is_file():
         lock.take()
     check_folder(recipe, folder, resume=resume)
 
 
 def _prepare(recipe: Recipe, folder: Path, lock: FolderLock, *, resume: bool) -> None:
-    """Make the run folder, with its recipe, and lock it."""
+    """Make the run folder, with its lock and recipe; another process may have been here since."""
     folder.mkdir(parents=True, exist_ok=True)
-    lock.take()
-    check_folder(recipe, folder, resume=resume)  # another process may have been here since
+    lock.path.touch()
+    _enter(recipe, folder, lock, resume=resume)
     recipes.save(recipe, folder / "config.toml")

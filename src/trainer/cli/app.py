@@ -1,13 +1,15 @@
-"""The command line: all commands, and the options of `agent-envs` itself."""
+"""The command line: all commands, `agent-envs recipes`, and the options of `agent-envs` itself."""
 
 import os
+from contextlib import suppress
 from importlib.metadata import entry_points
 from typing import Annotated
 
 import typer
+from rich.table import Table
 
 from agent_envs import __version__
-from trainer.cli.recipes import recipes
+from agent_envs.cli.console import make_console
 from trainer.cli.train import evaluate, report, train
 
 app = typer.Typer(
@@ -19,7 +21,40 @@ app = typer.Typer(
 app.command()(train)
 app.command("eval")(evaluate)
 app.command()(report)
-app.command()(recipes)
+
+
+@app.command()
+def recipes(
+    recipe: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[ENVIRONMENT METHOD [MODEL]]", help="Show the settings of this recipe instead."
+        ),
+    ] = None,
+) -> None:
+    """List environments, methods, models and studies, or the settings of a recipe."""
+    from trainer import recipes as shipped
+
+    page = make_console()
+    if recipe:
+        composed = shipped.compose(recipe)
+        if any(os.path.isfile(word) for word in recipe):
+            with suppress(ModuleNotFoundError):  # without torch the settings are shown unchecked
+                from trainer.recipe import parse
+
+                parse(composed.tree())
+        table = Table(box=None)
+        for column in ("option", "value", "set by", "source"):
+            table.add_column(column, no_wrap=column != "source")
+        for key, setting in sorted(composed.settings.items()):
+            table.add_row(shipped.join_key(key), str(setting.value), setting.file, setting.source)
+        page.print(table)
+        return
+    for axis in (*shipped.AXES, shipped.STUDY):
+        table = Table(axis, "", box=None)
+        for name in shipped.names(axis):
+            table.add_row(name, shipped.part(axis, name).about)
+        page.print(table, "")
 
 
 COMMANDS = "agent_envs.commands"

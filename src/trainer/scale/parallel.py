@@ -172,17 +172,6 @@ def run_on_first(call: Callable[[], _Made]) -> _Made:
     return made[0]
 
 
-def run_on_first_only(call: Callable[[], _Made]) -> _Made | None:
-    """Result of a call in process 0, None in the others.
-
-    Raises:
-        RankError: The call failed there.
-    """
-    made: list[_Made] = []
-    run_on_first(lambda: made.append(call()))
-    return made[0] if made else None
-
-
 def check_alike(what: str, value: str) -> None:
     """Check that all processes have the same value.
 
