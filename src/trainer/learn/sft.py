@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     import gymnasium as gym
     from torch import Tensor
 
-    from trainer.learn.batch import Batch, Row
+    from trainer.learn.batch import Batch
     from trainer.learn.learner import Learner
+    from trainer.learn.rows import Row
     from trainer.model.policy import Policy
     from trainer.play.records import Task
     from trainer.play.rollout import Rollouts
