@@ -12,7 +12,8 @@ from agent_envs_lab.memory import GIB
 from tests.trainer.conftest import short
 from trainer import recipe
 from trainer.cli.app import app
-from trainer.model.policy import LoRA, Policy
+from trainer.model.policy import Policy
+from trainer.model.weights import LoRA
 
 
 def found(tiny_folder, *options):
