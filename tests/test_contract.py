@@ -147,11 +147,7 @@ for env_id in sys.argv[1:]:  # each in a process that has imported nothing of ou
 
 
 @pytest.mark.parametrize(
-    "ids",
-    [
-        pytest.param(WITHOUT_BROWSER, id="light"),
-        pytest.param(["WebShopSite-v0"], marks=LONG),
-    ],
+    "ids", [pytest.param(WITHOUT_BROWSER, id="light"), pytest.param(["WebShopSite-v0"], marks=LONG)]
 )
 def test_making_needs_no_import_and_an_episode_is_the_same_in_every_process(ids):
     child = subprocess.run(

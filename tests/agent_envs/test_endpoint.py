@@ -1,7 +1,5 @@
 """Endpoints against a server on loopback that misbehaves in every known way."""
 
-from __future__ import annotations
-
 import json
 import logging
 import math

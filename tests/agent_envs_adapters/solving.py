@@ -1,7 +1,5 @@
 """What the tests of adapters share: replies that solve a task, and replies that do not."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The episode core of the adapters: what is read, what is recorded, and whose environment it is."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib
 import json
@@ -11,6 +9,7 @@ import shutil
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import gymnasium as gym
@@ -146,13 +145,6 @@ def test_stop_cuts_an_episode_off():
         episode.step(EAST)
 
 
-def test_stop_after_the_end_changes_nothing():
-    episode = played(Episodes("Corridor-v0"), EAST, task="corridor/1")
-    kept = list(episode.records)
-    episode.stop()
-    assert (episode.records, episode.outcome, episode.truncated) == (kept, 1.0, False)
-
-
 def test_an_episode_stopped_before_its_first_turn_has_no_records():
     episode = Episodes("Corridor-v0").start()
     episode.stop()
@@ -223,15 +215,6 @@ def test_what_does_not_exist_or_fit_is_refused_in_one_line(make, name, options, 
     assert "pydantic" not in str(caught.value)
 
 
-def test_an_environment_is_never_lent_twice(corridor):
-    episodes, others = Episodes("Corridor-v0"), Episodes("Corridor-v0")
-    episode = played(episodes, EAST)
-    episodes.release(episode)
-    episodes.release(episode)  # again
-    running = [*(episodes.start() for _ in range(3)), *(others.start() for _ in range(3))]
-    assert len({id(one.env.unwrapped) for one in running}) == 6
-
-
 def test_an_unknown_task_keeps_the_environment(corridor):
     episodes = Episodes("Corridor-v0")
     for task in ("corridor/9", 99):
@@ -239,12 +222,6 @@ def test_an_unknown_task_keeps_the_environment(corridor):
             episodes.start(task=task)
     assert episodes.start(task=4).task_id == "corridor/5"
     assert len(corridor.MADE) == 1
-
-
-def test_a_task_of_another_split_is_refused():
-    other = Episodes("AlfWorld-v0", split="valid_unseen").panel.task_ids[0]
-    with pytest.raises(ValueError, match="no task"):
-        Episodes("AlfWorld-v0").start(task=other)
 
 
 def test_close_closes_what_is_not_in_use(monkeypatch, corridor):
@@ -356,10 +333,6 @@ IDS = [
 ]
 
 
-def test_all_ids_are_there():
-    assert len(IDS) == 11
-
-
 def replies_of(env):
     """An expert's replies in the environment's form; the second is nonsense."""
     name = "explorer" if "explorer" in experts_of(type(env.unwrapped)) else "oracle"
@@ -418,34 +391,24 @@ def test_the_same_records_as_the_trainers_own_rollouts(name, context):
 
 
 @pytest.mark.parametrize(
-    ("installed", "tested"),
+    ("installed", "tested", "fits"),
     [
-        ("1.16.0", ("1.16",)),
-        ("1.16.3.dev0", ("1.16",)),
-        ("1.16", ("1.16",)),
-        ("1.17.2", ("1.16", "1.17")),
+        ("1.16.0", ("1.16",), True),
+        ("1.16.3.dev0", ("1.16",), True),
+        ("1.16", ("1.16",), True),
+        ("1.17.2", ("1.16", "1.17"), True),
+        ("1.160.0", ("1.16",), False),
+        ("1.1", ("1.16",), False),
+        ("2.16.0", ("1.16",), False),
+        ("1.18.0", ("1.16", "1.17"), False),
+        (None, ("1.16",), False),
     ],
 )
-def test_versions_of_a_peer_that_fit(monkeypatch, installed, tested):
-    monkeypatch.setattr(integrations, "version", lambda peer: installed)
-    integrations.check_version("trl", *tested)
-
-
-@pytest.mark.parametrize(
-    ("installed", "tested"),
-    [
-        ("1.160.0", ("1.16",)),
-        ("1.1", ("1.16",)),
-        ("2.16.0", ("1.16",)),
-        ("1.18.0", ("1.16", "1.17")),
-        (None, ("1.16",)),
-    ],
-)
-def test_other_versions_of_a_peer_are_refused(monkeypatch, installed, tested):
+def test_only_tested_versions_of_a_peer_fit(monkeypatch, installed, tested, fits):
     if installed:
         monkeypatch.setattr(integrations, "version", lambda peer: installed)
     message = rf'{installed or "none"} is installed: pip install "no-such-peer~={tested[-1]}.0"'
-    with pytest.raises(ImportError, match=message):
+    with nullcontext() if fits else pytest.raises(ImportError, match=message):
         integrations.check_version("no-such-peer", *tested)
 
 

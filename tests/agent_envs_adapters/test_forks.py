@@ -1,7 +1,5 @@
 """A fork of an episode continues as the original would."""
 
-from __future__ import annotations
-
 import pytest
 from gymnasium.error import ResetNeeded
 

@@ -1,7 +1,5 @@
 """TorchRL needs no adapter: the block of its page runs."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """TRL's GRPOTrainer plays our environments and trains on turn-level credit."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os
@@ -385,10 +383,7 @@ FIRST = '{"task": 0, "seed": 0}'
     ("call", "says"),
     [
         (lambda make: make(credit="mgrr"), r"unknown credit method 'mgrr'.*mgr"),
-        (
-            lambda make: make(credit="mgr", credit_options={"betta": 1}),
-            "mgr has no option 'betta'",
-        ),
+        (lambda make: make(credit="mgr", credit_options={"betta": 1}), "mgr has no option 'betta'"),
         (
             lambda make: make(credit=credit.MGR(), credit_options={"beta": 1}),
             "credit_options belong to a method by name",

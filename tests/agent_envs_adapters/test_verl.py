@@ -1,7 +1,5 @@
 """verl plays our environments and gets an advantage for each turn."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import importlib
@@ -227,26 +225,6 @@ def test_the_hook_gives_the_advantages_of_credit(played, name):
     wanted = expected(columns["turn_records"], columns["uid"], mask, name)
     assert (wanted != 0).any()
     np.testing.assert_allclose(found.numpy(), wanted, atol=1e-6)
-
-
-@with_verl
-def test_a_recorded_batch(recorded):
-    from verl import DataProto
-
-    adapter = importlib.import_module(MODULE)
-    records = objects([[turn.to_dict() for turn in turns] for turns in recorded.records])
-    columns = {"turn_records": records, "uid": objects(recorded.uid)}
-    columns["trajectory"] = objects([f"episode {row}" for row in range(len(records))])
-    mask = torch.tensor(recorded.mask())
-    for name in METHODS:
-        data = DataProto.from_dict({"response_mask": mask}, non_tensors=columns)
-        order = torch.randperm(len(records), generator=torch.Generator().manual_seed(1))
-        data.reorder(order)
-        adapter.assign(data, credit.make(name), np.random.default_rng(0))
-        shuffled = [list(records[row]) for row in order]
-        wanted = expected(shuffled, data.non_tensor_batch["uid"], mask[order], name)
-        assert (wanted != 0).mean() > 0.1
-        np.testing.assert_allclose(data.batch["advantages"].numpy(), wanted, atol=1e-6)
 
 
 @with_verl

@@ -1,7 +1,5 @@
 """verl-agent plays our environments and gets an advantage for each turn."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import pickle

@@ -1,7 +1,5 @@
 """The exact bias of estimators, against closed forms, and the enumeration itself."""
 
-from __future__ import annotations
-
 import math
 import runpy
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Two runs compared: published intervals, clear errors, notes on what differs."""
 
-from __future__ import annotations
-
 import io
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The doctor's findings, the estimate of memory, and errors that name what had too little of it."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from typer.testing import CliRunner

@@ -1,7 +1,5 @@
 """Fidelity: correlations freed of the truth's own error, with intervals over groups."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

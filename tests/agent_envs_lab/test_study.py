@@ -1,7 +1,5 @@
 """The study: statistics by hand, runs that go on, a table and a figure of what there is."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Truth files and the benchmark that ranks estimators on them."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Methods by hand in dead groups. Two different values are ±`HALF` deviations from their mean."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The judge: labels, retries, and a cache of valid answers only."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

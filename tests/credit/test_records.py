@@ -1,7 +1,5 @@
 """Turn records: through JSON and back, and from recorded episodes to rows."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from dataclasses import replace

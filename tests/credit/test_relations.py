@@ -1,7 +1,5 @@
 """Relations that hold for every method on any batch, checks of options, and public names."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

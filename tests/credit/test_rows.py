@@ -1,7 +1,5 @@
 """Rows of a trainer: in any order and of any type, to turns and back to tokens."""
 
-from __future__ import annotations
-
 import uuid
 
 import numpy as np

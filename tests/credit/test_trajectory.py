@@ -1,7 +1,5 @@
 """Trajectory-level methods: numbers worked by hand, and relations."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """AlfWorld-v0: the contract, its signals and options."""
 
-from __future__ import annotations
-
 import re
 
 import gymnasium as gym

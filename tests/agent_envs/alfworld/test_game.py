@@ -1,7 +1,5 @@
 """Game and Problem: tables by hand for the kitchen, goals in other words, refused files."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

@@ -1,7 +1,5 @@
 """The attack suite: what agent code tries is held by the kernel, and costs nobody but itself."""
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import json

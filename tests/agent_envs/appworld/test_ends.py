@@ -1,7 +1,5 @@
 """Every end of an interpreter is attributed to its cause: the agent's code, or the machine."""
 
-from __future__ import annotations
-
 import copy
 import errno
 import os

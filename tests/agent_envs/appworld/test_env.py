@@ -1,7 +1,5 @@
 """AppWorld-v0: the contract, validity, progress, anchors, rewards, the player."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import time

@@ -1,7 +1,5 @@
 """All task families: solved by their solutions, and by nothing less or more."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from datetime import date, timedelta

@@ -1,7 +1,5 @@
 """One contract for both backends, and what the HTTP one does when its server fails."""
 
-from __future__ import annotations
-
 import copy
 import gc
 import os

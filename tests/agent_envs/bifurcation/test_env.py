@@ -1,7 +1,5 @@
 """Bifurcation-v0: the contract, walks of every kind, signals."""
 
-from __future__ import annotations
-
 import gymnasium as gym
 import pytest
 

@@ -1,7 +1,5 @@
 """EZPoints-v0: the contract in all variants, games by hand, signals, the expert, hands as dealt."""
 
-from __future__ import annotations
-
 import gymnasium as gym
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """The client against small servers of either API, and against servers that misbehave."""
 
-from __future__ import annotations
-
 import copy
 import json
 import pickle

@@ -1,7 +1,5 @@
 """The server as clients see it: APIs, limits, faults, and searches for many at once."""
 
-from __future__ import annotations
-
 import asyncio
 import http.client
 import json
@@ -284,11 +282,7 @@ def test_waiting_requests_are_searched_for_together(batches):
     held.let.set()
     assert first.result(LONG) == [[]]
     assert [other.result(LONG) for other in others] == [[[], []]] * 4
-    assert held.calls == [
-        (["a"], 3),
-        (["b0", "c0", "b2", "c2"], 3),
-        (["b1", "c1", "b3", "c3"], 4),
-    ]
+    assert held.calls == [(["a"], 3), (["b0", "c0", "b2", "c2"], 3), (["b1", "c1", "b3", "c3"], 4)]
 
 
 def test_each_request_gets_its_own_and_none_fails_for_another(batches):

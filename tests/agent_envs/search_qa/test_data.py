@@ -1,7 +1,5 @@
 """Questions in the formats of public data sets, their splits, and what is refused."""
 
-from __future__ import annotations
-
 import copy
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Every question of the encyclopaedia: what pays nothing in any reward, and what pays."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 

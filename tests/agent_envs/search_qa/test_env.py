@@ -1,7 +1,5 @@
 """SearchQA-v0: the contract, the protocols turn by turn, rewards, and what cannot be cheated."""
 
-from __future__ import annotations
-
 import json
 import re
 from functools import partial
@@ -358,8 +356,7 @@ def test_turn_rewards_are_mt_grpos(make, play):
 
 
 @pytest.mark.parametrize(
-    ("question", "answers"),
-    [("Is it so?", ["no"]), ("Which is larger, Chad or Paris?", ["Chad"])],
+    ("question", "answers"), [("Is it so?", ["no"]), ("Which is larger, Chad or Paris?", ["Chad"])]
 )
 def test_a_choice_is_found_by_all_its_passages(folder_of, play, question, answers):
     """The word "no" may be anywhere, and a name to choose wherever it is mentioned."""

@@ -1,7 +1,5 @@
 """Search-R1's and verl-agent's texts and rewards, to the byte."""
 
-from __future__ import annotations
-
 import pytest
 
 from agent_envs.retrieval.passages import Passage

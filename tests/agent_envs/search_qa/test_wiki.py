@@ -1,7 +1,5 @@
 """WikiSearch-v0: MT-GRPO's two turns, reading pages, rewards, and what cannot be cheated."""
 
-from __future__ import annotations
-
 import copy
 import json
 from functools import partial

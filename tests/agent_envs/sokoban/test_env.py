@@ -1,7 +1,5 @@
 """Sokoban-v0 and VisualSokoban-v0: the contract, episodes by hand, signals, the expert."""
 
-from __future__ import annotations
-
 import itertools
 
 import gymnasium as gym

@@ -1,7 +1,5 @@
 """Levels from files: what is read, and what is refused with file, line and reason."""
 
-from __future__ import annotations
-
 import gzip
 
 import pytest
@@ -25,11 +23,7 @@ Author: nobody
 #######
 #@-_$.#
 #######"""
-BOARDS = [
-    "#####\n#PXO#\n#####",
-    "#######\n####__#\n#S_X√_#\n#######",
-    "#######\n#P__XO#\n#######",
-]
+BOARDS = ["#####\n#PXO#\n#####", "#######\n####__#\n#S_X√_#\n#######", "#######\n#P__XO#\n#######"]
 
 
 @pytest.fixture

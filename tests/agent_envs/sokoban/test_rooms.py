@@ -1,7 +1,5 @@
 """Generated rooms: solvable as asked, no two alike, splits apart, the same everywhere."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

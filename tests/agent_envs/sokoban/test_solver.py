@@ -1,7 +1,5 @@
 """Solutions by hand, against trying everything, within a budget, and of all states at once."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

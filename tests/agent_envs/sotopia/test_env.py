@@ -1,7 +1,5 @@
 """Sotopia-v0: turns, rewards, ends, self-chat, the anchor."""
 
-from __future__ import annotations
-
 import gymnasium as gym
 import pytest
 

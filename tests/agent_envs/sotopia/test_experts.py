@@ -1,7 +1,5 @@
 """The experts of Sotopia: what each of them wins, and whom they cannot play."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Generated scenes: terms that are read as they are told, values, splits."""
 
-from __future__ import annotations
-
 from hashlib import sha256
 
 import pytest

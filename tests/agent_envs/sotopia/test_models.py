@@ -1,7 +1,5 @@
 """Models as partner and judge, against a server on loopback."""
 
-from __future__ import annotations
-
 import io
 import json
 import math

@@ -1,7 +1,5 @@
 """What a line of a negotiation does: polarity, modality, mood, who speaks of whom, and amounts."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The rule judge: one score, one rule, one test at least."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """WebShopSite-v0 in a real Chromium: as WebShop-v0, turn by turn, whatever happens to it."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import itertools

@@ -1,7 +1,5 @@
 """Products: where they come from, what is read of a record, and what is refused."""
 
-from __future__ import annotations
-
 import collections
 import copy
 import gzip
@@ -191,10 +189,7 @@ def test_a_record_is_read_field_by_field(record):
     assert (product.query, product.category) == ("canvas shoe", "Fashion")
     assert product.product_category == "Shoes › Women › Sneakers"
     assert (product.price_tag, product.prices) == ("$12.99", (12.99,))
-    assert product.options == {
-        "size": ("6 | 7", 'twin 39"x75"'),
-        "fit type": ("men's", "a]b[c"),
-    }
+    assert product.options == {"size": ("6 | 7", 'twin 39"x75"'), "fit type": ("men's", "a]b[c")}
     assert (product.attributes, product.instruction, product.requests) == (("light",), ("", ()), ())
 
 

@@ -1,7 +1,5 @@
 """WebShop-v0: the contract, its signals and options."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import random

@@ -1,7 +1,5 @@
 """The experts of WebShop: how often they succeed, and from where."""
 
-from __future__ import annotations
-
 import random
 
 import gymnasium as gym

@@ -1,7 +1,5 @@
 """Goals: what they ask for, their price limits, and which are in which split."""
 
-from __future__ import annotations
-
 import random
 import shutil
 

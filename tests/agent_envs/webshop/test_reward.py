@@ -1,7 +1,5 @@
 """The score of a purchase, part by part, and the strict rules against cases judged by hand."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The public WebShop's faults: kept with mode="upstream" or mended by mode="strict" or by both."""
 
-from __future__ import annotations
-
 import gymnasium as gym
 import pytest
 from planned import planned

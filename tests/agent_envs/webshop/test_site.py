@@ -1,7 +1,5 @@
 """The web site as a client sees it: pages, addresses, the purchase, and what is refused."""
 
-from __future__ import annotations
-
 import html.parser
 import http.client
 import random

@@ -1,7 +1,5 @@
 """The audits of anchors, rewards and checkers, on environments whose faults are known."""
 
-from __future__ import annotations
-
 import random
 import re
 from math import sqrt

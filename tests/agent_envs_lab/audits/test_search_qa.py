@@ -1,7 +1,5 @@
 """The audits of both environments: anchors in every mode, and what is earned without reading."""
 
-from __future__ import annotations
-
 import gymnasium as gym
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """The audits of WebShop: anchors hold in both modes, and what shoppers that read nothing earn."""
 
-from __future__ import annotations
-
 import gymnasium as gym
 import numpy as np
 import pytest

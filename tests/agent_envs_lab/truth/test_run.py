@@ -1,7 +1,5 @@
 """Measurements of small worlds, from the recipe to the files."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -346,10 +344,7 @@ def test_a_process_that_is_killed_is_said_in_words(small, monkeypatch):
 
 @pytest.mark.parametrize(
     ("option", "told"),
-    [
-        ("sampling.actors=1", "sampling.actors=1"),
-        ("env.processes=2", "env.processes=2"),
-    ],
+    [("sampling.actors=1", "sampling.actors=1"), ("env.processes=2", "env.processes=2")],
 )
 def test_recipes_that_cannot_be_measured_are_refused(small, tmp_path, option, told):
     with pytest.raises(RecipeError, match=told):

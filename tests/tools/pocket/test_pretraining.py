@@ -1,7 +1,5 @@
 """The pocket policy: how it is made, and that the committed one is what the script says."""
 
-from __future__ import annotations
-
 import json
 import re
 from concurrent.futures import ThreadPoolExecutor
