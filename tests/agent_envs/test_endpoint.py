@@ -24,7 +24,6 @@ from agent_envs.endpoint import (
     EndpointError,
     Usage,
     open_endpoint,
-    read_json,
     read_number,
     read_usage,
 )
@@ -143,13 +142,6 @@ def test_json_is_found_in_what_models_write_or_asked_for_again(server, endpoint,
     with pytest.raises(EndpointError, match="gave no answer on a talk in 3 tries: ") as error:
         ask_json(endpoint)
     assert len(str(error.value)) < 800
-
-
-def test_the_last_array_or_object_is_read():
-    assert read_json("Turn [1] was good: [0.5, [1]]", "[") == [0.5, [1]]
-    assert read_json('{"labels": [1, 2]}') == {"labels": [1, 2]}
-    with pytest.raises(ValueError, match=r"no JSON that begins with \["):
-        read_json("{}!", "[")
 
 
 def knows(*forms):
@@ -294,21 +286,6 @@ def test_an_outage_is_waited_out_and_logged_once(server, endpoint, caplog):
     assert lines[0].endswith("waiting up to 30 s")
     assert "answers again after" in lines[1]
     assert patient.usage.requests == 24
-
-
-@pytest.mark.slow
-def test_a_server_that_restarts_is_found_again():
-    with ChatServer(says("before")) as server:
-        endpoint = Endpoint("stub", server.url, retries=0, outage=20.0)
-        assert ask(endpoint) == "before"
-        port = server.server_port
-    with ThreadPoolExecutor(1) as pool:
-        answer = pool.submit(ask, endpoint)
-        time.sleep(0.3)
-        assert not answer.done()
-        with ChatServer(says("after"), port):
-            assert answer.result(timeout=20) == "after"
-    assert endpoint.usage.requests == 2  # what nobody heard does not count
 
 
 def test_a_question_that_breaks_the_server_does_not_wait_for_ever(server, endpoint):

@@ -246,14 +246,6 @@ def test_close_closes_what_is_not_in_use(monkeypatch, corridor):
 # tasks of a data set
 
 
-def test_tasks_in_the_order_of_the_panel():
-    episodes = Episodes("Corridor-v0")
-    tasks = episodes.tasks()
-    assert [task["task"] for task in tasks] == list(episodes.panel.task_ids)
-    assert json.loads(json.dumps(tasks)) == tasks
-    assert [episodes.start(**task).task_id for task in tasks] == list(episodes.panel.task_ids)
-
-
 def test_drawn_tasks_do_not_repeat_before_all_have_occurred():
     episodes = Episodes("Corridor-v0")
     tasks = episodes.tasks(12, seed=3)

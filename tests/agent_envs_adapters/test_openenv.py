@@ -25,7 +25,6 @@ import pytest
 import agent_envs  # noqa: F401  registers the ids
 import agent_envs_command
 import credit
-from agent_envs.retrieval.server import listen
 from agent_envs.web import ServerError
 from agent_envs_adapters.episodes import Episodes
 from agent_envs_adapters.gate import Limits
@@ -42,7 +41,7 @@ if THERE:
 
     from agent_envs_adapters.openenv import make_app
     from agent_envs_adapters.remote import Remote
-    from agent_envs_adapters.serving import give_up_silent, serving
+    from agent_envs_adapters.serving import serving
 
 PAGE = Path(__file__).parents[2] / "docs" / "integrations" / "openenv.md"
 IDS = [
@@ -466,16 +465,6 @@ def test_a_request_that_never_comes_is_given_up(monkeypatch, sent):
             one.reset()
             time.sleep(0.5)
             one.step("x")
-
-
-def test_the_kernel_asks_a_host_that_says_nothing():
-    with listen("127.0.0.1", 0) as listening:
-        give_up_silent(listening)
-        with socket.create_connection(listening.getsockname()), listening.accept()[0] as accepted:
-            assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
-            for name, value in (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 20), ("TCP_KEEPCNT", 3)):
-                assert accepted.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) == value
-            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 120_000
 
 
 @pytest.mark.parametrize(

@@ -332,38 +332,6 @@ class LimitTerminates(Faulty):
         return *rest, terminated or truncated, False, info
 
 
-class SameWithoutSeed(Faulty):
-    """Every reset without a seed is the same episode."""
-
-    wrong = r"reset\(\) without a seed repeats the same task, {'lamp/\d'}, of 4"
-    shown = r"reset\(\) \(12 times\)$"
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
-        return super().reset(seed=3 if seed is None else seed, options=options)
-
-
-class HalfASuccess(Faulty):
-    """A success with half of the progress, which the base class refuses."""
-
-    wrong = "reports success with progress 0.5"
-    shown = r"shown by reset\(.*\), then .*'press', .*'leave'$"
-
-    def told(self, text: str, **rest: Any) -> Turn:
-        return super().told(text, **rest | {"progress": 0.5 * self.lit})
-
-
-class Endless(Faulty):
-    """No turn limit."""
-
-    wrong = "no end after max_turns = 30 steps"
-    shown = r"then '\w+' \(30 times\)$"
-
-    def step(self, action: str) -> Any:
-        *rest, _, info = super().step(action)
-        self._live = True
-        return *rest, False, info
-
-
 FAULTS = [*Faulty.__subclasses__(), ClockInSeconds, HidesDrawUnlisted]
 for made in (*CORRECT, *FAULTS):
     made.__doc__ = Lamp.__doc__

@@ -204,14 +204,6 @@ def test_a_method_names_the_column_that_it_lacks(name, without):
         assert made(name)(rows.turns).tolist() == whole.tolist()
 
 
-@pytest.mark.parametrize("name", credit.names())
-def test_a_method_runs_with_only_what_it_needs(name):
-    given = every_column()
-    whole = made(name)(credit.rows(**given).turns)
-    rows = credit.rows(**ids(**{column: given[column] for column in NEEDS[name]}))
-    assert made(name)(rows.turns).tolist() == whole.tolist()
-
-
 def test_none_is_a_column_that_is_left_out():
     rows = credit.rows(**ids(entropy=None, goal=None, turn_reward=None))
     assert not any(rows.turns.has(name) for name in OPTIONAL)
@@ -285,6 +277,3 @@ def test_no_rows():
     columns = {name: [] for name in ("uid", "trajectory", "step", "outcome", *COLUMNS)}
     for name in credit.names():
         assert made(name)(credit.rows(**columns).turns).shape == (0,)
-
-
-# refusals

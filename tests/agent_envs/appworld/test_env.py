@@ -8,7 +8,7 @@ import gymnasium as gym
 import pytest
 
 from agent_envs import INFO_KEYS, ParseReply
-from agent_envs.appworld.env import AppWorld, classify_feedback, read_reply
+from agent_envs.appworld.env import AppWorld, read_reply
 from agent_envs.appworld.experts import Explorer, solve
 from agent_envs.appworld.families import FAMILIES
 from agent_envs.appworld.session import Verdict
@@ -169,21 +169,6 @@ def test_a_reply_without_code_runs_nothing(said):
     assert env.transcript[-1][0] == ""
 
 
-@pytest.mark.parametrize(
-    ("feedback", "reason"),
-    [
-        ("Execution successful.", ""),
-        ("No code available to execute.", "format"),
-        ("Maximum number of executions (50) reached.", "timeout"),
-        ("Execution failed. Traceback:\nException: Execution timed out after 100 s", "timeout"),
-        ("No app named x\nExecution failed. Traceback:\nZeroDivisionError: x", "error"),
-        ('Exception: Response status code is 500:\n{"message": ""}', "error"),
-    ],
-)
-def test_reading_feedback(feedback, reason):
-    assert classify_feedback(feedback) == reason
-
-
 X = "```python\napis.x\n```"
 
 
@@ -220,16 +205,6 @@ def test_looking_changes_no_anchor():
     assert len(set(looks)) == 1
     assert anchors("x = 1  # apis.")[-1] not in looks
     assert play(make(), task_id="tick_off-1")[0][4]["anchor"] != looks[0]
-
-
-def test_two_tasks_in_one_state_have_two_anchors(monkeypatch):
-    env = make()
-    starts = set()
-    for task_id in (TASK, "tick_off-1"):
-        env.reset(options={"task_id": task_id})
-        monkeypatch.setattr(type(env.world), "digest", property(lambda _: "the same"))
-        starts.add(env._make_anchor())
-    assert len(starts) == 2
 
 
 def test_anchors_know_the_apps():

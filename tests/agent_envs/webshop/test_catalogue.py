@@ -1,6 +1,5 @@
 """Products: where they come from, what is read of a record, and what is refused."""
 
-import collections
 import copy
 import gzip
 import json
@@ -335,14 +334,6 @@ def shop():
     return open_shop(open_catalogue("embedded"), "synthetic", True, 0, False)
 
 
-def families(shop):
-    """Places of products by what is sold and who makes it."""
-    found = collections.defaultdict(list)
-    for place, product in enumerate(shop.catalogue.products):
-        found[product.query, product.title.split()[0]].append(place)
-    return found
-
-
 def exact(goal, place):
     return Page("item", product=place, options=goal.options)
 
@@ -363,19 +354,3 @@ def test_goals_ask_for_two_attributes_that_the_product_has(shop):
         assert f"price lower than {goal.price_upper:.2f} dollars" in goal.text
         match = shop.match(goal, goal.product)  # its product meets it, bought as asked
         assert shop.score(goal, match, exact(goal, goal.product)) == (1.0, 1.0, 1.0, 1.0, 1.0)
-
-
-def test_most_products_asked_for_have_a_twin_and_a_dear_rival_that_do_not_do(shop):
-    group = families(shop)
-    products = shop.catalogue.products
-    goals = {goal.product: goal for goal in shop.goals.values()}  # one of each product
-    twins = dear = 0
-    for place, goal in goals.items():
-        key = products[place].query, products[place].title.split()[0]
-        rivals = [other for other in group[key] if other != place]
-        scores = [shop.score(goal, shop.match(goal, r), exact(goal, r)) for r in rivals]
-        twins += any(s.type == s.options == s.price == 1 > s.attributes for s in scores)
-        dear += any(s.type == s.options == s.attributes == 1 > s.price for s in scores)
-    # the last of a catalogue can be cut off its family, and an attribute can hold another
-    assert twins >= 0.98 * len(goals)
-    assert dear >= 0.98 * len(goals)

@@ -164,16 +164,6 @@ def test_progress(shop, progress, expected):
     assert len({step[4]["progress"] for step in steps[3:]}) == 1  # on a tab it is the product's
 
 
-def test_progress_is_towards_the_goal_of_the_episode(folder_of, record, wanted):
-    told = {"A1": wanted("light"), "B1": wanted("tough")}
-    folder = folder_of([record("A1"), record("B1", small_description=["tough"])], told)
-    env = make(data=folder, split="all")
-    # the first is all that the one asks for, and costs no more than the other may
-    for task_id, progress in (("A1-0", 1.0), ("B1-0", 0.5), ("A1-0", 1.0)):
-        task = env.unwrapped.panel.task_ids.index(task_id)
-        assert play(env, ITEM, task)[-1][4]["progress"] == progress
-
-
 # -- anchors --------------------------------------------------------------------------------------
 
 

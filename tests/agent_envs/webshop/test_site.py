@@ -200,6 +200,9 @@ def test_addresses_of_an_earlier_episode_do_not_open(served):
             served.find_page(old)
 
 
+LONG = "x" * 300
+
+
 def test_only_pages_that_the_episode_led_to_open(served):
     """Addresses changed by hand open nothing but pages that one of the walk has a link to."""
 
@@ -215,14 +218,7 @@ def test_only_pages_that_the_episode_led_to_open(served):
     for path in ("results", "item", "sub", "done"):
         for name in ("query", "number", "product", "sub", "options", "visited", "xyz"):
             for odd in (
-                "-1",
-                "0",
-                "2",
-                "99",
-                "1e9",
-                "Attributes",
-                "Features",
-                "0-0",
+                *["-1", "0", "2", "99", "1e9", "Attributes", "Features", "0-0"],
                 "",
                 "x" * 300,
             ):

@@ -13,7 +13,6 @@ from hallway import Hallway, state
 
 from agent_envs import AgentEnv, FreeText
 from agent_envs.testing import say_words
-from agent_envs.testing.episodes import Start
 from agent_envs_lab.audits import (
     Case,
     Share,
@@ -174,25 +173,6 @@ def test_environments_of_others_are_audited_by_what_they_show():
     assert "info has no 'anchor'" in str(found)
     assert found.anchors.witness.action == "more"  # said often enough, it ends the game
     assert found.json()["anchors"]["anchor"] is None
-
-
-@pytest.mark.parametrize("env_id", ["FrozenLake-v1", "Blackjack-v1"])
-def test_toy_texts_of_gymnasium_are_audited(env_id):
-    found = audit(lambda: gym.make(env_id), tasks=3, episodes=10, players=3)
-    assert found.env == env_id
-    assert found.anchors.turns > 10
-    assert set(found.missing) >= {"anchor", "goal", "valid"}
-    assert not found.passed
-
-
-def test_starts_are_drawn_tasks_with_seeds_of_their_own():
-    assert draw_starts(Hallway(), 99, 3) == [Start(3 + n, n) for n in range(6)]
-    assert len(set(draw_starts(Hallway(), 3, 1))) == 3
-    assert draw_starts(Count(), 2, 5) == [Start(5), Start(6)]
-    with pytest.raises(ValueError, match="at least 1, got 0"):
-        draw_starts(Hallway(), 0, 1)
-    with pytest.raises(ValueError, match="at least 2 to be compared, got 1"):
-        audit_anchors(Hallway(), episodes=1)
 
 
 # --- rewards ---

@@ -156,22 +156,6 @@ def test_a_bargain_is_driven_or_lost():
     assert all(re.fullmatch(r"I offer this: \$\d{2,3}\.|Agreed\.|.*leave.*", act) for act in offers)
 
 
-@pytest.mark.long
-def test_a_request_is_coded_and_slips_are_put_right():
-    rng = np.random.default_rng(12)
-    items = [lessons.write_code(rng, mistake=0.5) for _ in range(20)]
-    slips = [slip for item in items for slip in item.mistakes]
-    assert 0.2 < np.mean(slips) < 0.5
-    for item in items:
-        failed = ["Execution failed" in seen for seen in item.prompts[1:]]
-        assert failed == item.mistakes[:-1]
-        assert "complete_task()" in item.replies[-1]
-        assert not item.mistakes[-1]
-    careless = [lessons.write_code(rng, mistake=0.0, forget=1.0) for _ in range(20)]
-    assert not any(slip for item in careless for slip in item.mistakes)
-    assert any("Execution failed" in seen for item in careless for seen in item.prompts)
-
-
 def test_a_catalogue_is_spelled_one_way(tmp_path):
     texts = ["B0W2RN0HNB costs $10.99, Wenpel Sandals", "find me sandals b0w2rn0hnb"]
     made = pretraining.train_tokenizer(iter(texts * 9), 1400, "shop")
