@@ -282,10 +282,3 @@ def test_play_ends_and_digest_depends_on_the_seed():
     assert records[-1].ended
     assert [record.info["turn"] for record in records] == list(range(len(records)))
     assert digest(env, 3) == digest(env, 3) != digest(env, 4)
-
-
-def test_discrete_actions_are_allowed():
-    unlisted = state(lambda *_: {"admissible_actions": []})
-    turns = ("left", "right").__getitem__
-    env = gym.wrappers.TransformAction(unlisted, turns, gym.spaces.Discrete(2))
-    check_agent_env(env, copies=False)  # a class made by a function does not pickle

@@ -3,7 +3,6 @@
 import asyncio
 import importlib
 import json
-import pickle
 import re
 import shutil
 import sys
@@ -44,9 +43,6 @@ def played(episodes, *replies, task="corridor/3"):
     return episode
 
 
-# what the model reads
-
-
 def test_a_conversation():
     episode = Episodes("Corridor-v0").start(task="corridor/2", seed=0)
     assert (episode.task_id, episode.goal) == ("corridor/2", "Walk 2 steps.")
@@ -66,9 +62,6 @@ def test_a_prompt_for_each_turn():
     assert message.startswith("You are an expert agent")
     # as past action and as admissible one; only one past turn is shown
     assert (message.count("'east'"), message.count("'north'")) == (2, 1)
-
-
-# what is recorded
 
 
 def test_the_records_of_an_episode():
@@ -114,9 +107,6 @@ class Moody(AgentEnv):
     def act(self, action):
         self.turns += 1
         return Turn("", anchor="0", extra={"turn_reward": {f"r{self.turns}": 1.0}})
-
-
-# ends
 
 
 def test_an_ended_episode_takes_no_reply():
@@ -170,9 +160,6 @@ def test_a_cut_episode_ends_as_one_at_the_limit_of_turns():
         ends.append((episode.outcome, episode.records))
     assert ends[0] == ends[1]
     assert ends[0][0] == pytest.approx(-0.1)
-
-
-# environments
 
 
 def test_released_environments_are_used_again(corridor):
@@ -243,9 +230,6 @@ def test_close_closes_what_is_not_in_use(monkeypatch, corridor):
     assert closed == [free, used]
 
 
-# tasks of a data set
-
-
 def test_drawn_tasks_do_not_repeat_before_all_have_occurred():
     episodes = Episodes("Corridor-v0")
     tasks = episodes.tasks(12, seed=3)
@@ -255,20 +239,6 @@ def test_drawn_tasks_do_not_repeat_before_all_have_occurred():
     assert len({task["seed"] for task in tasks}) == 12
     assert tasks == Episodes("Corridor-v0").tasks(12, seed=3)
     assert tasks != episodes.tasks(12, seed=4)
-
-
-# copies and threads
-
-
-def test_a_pickled_copy_has_environments_of_its_own(corridor):
-    episodes = Episodes("Corridor-v0", invalid_penalty=-0.1, max_turns=4)
-    running = played(episodes, NORTH)
-    copy = pickle.loads(pickle.dumps(episodes))
-    assert copy.env == episodes.env
-    assert copy.prompt == episodes.prompt
-    other = played(copy, NORTH)
-    assert other.env.unwrapped is not running.env.unwrapped
-    assert other.records == running.records
 
 
 def test_many_threads_play_as_one(corridor):
@@ -306,8 +276,6 @@ def test_astep_lets_others_run_while_an_environment_waits():
 
     assert asyncio.run(both()) == [("", False)] * 2
 
-
-# the trainer's own rollouts
 
 IDS = [
     pytest.param(
@@ -377,9 +345,6 @@ def test_the_same_records_as_the_trainers_own_rollouts(name, context):
     episodes.release(episode)
     episodes.close()
     env.close()
-
-
-# versions of peers
 
 
 @pytest.mark.parametrize(

@@ -344,21 +344,6 @@ def test_a_session_can_go_back_to_itself_and_forks_at_once_are_equal(url):
             fork.close()
 
 
-def test_a_message_that_is_much_too_long_is_not_read(url):
-    from websockets.exceptions import ConnectionClosed
-
-    with pytest.raises(ConnectionClosed, match="1009"):
-        [*raw(url, message("step", reply="x" * 2_000_000))]
-    assert next(raw(url, message("reset")))["type"] == "observation"
-
-
-def test_replies_up_to_the_limit_are_turns(url):
-    with Remote(url) as one:
-        one.reset(seed=1)
-        one.step("x" * 200_000)
-        assert one.records[0].invalid_reason == "format"
-
-
 def held():
     """Threads, open files and processes of our processes."""
     me = Path("/proc/self")
@@ -392,28 +377,6 @@ def test_a_slow_step_holds_up_no_other_session(slow):
             two.step(act("look"))
         assert not sleeping.done()
         assert sleeping.result()[0] == "You said sleep."
-
-
-def test_a_client_that_is_killed_during_a_step(own, caplog):
-    """The step ends, then its session; nothing is left, and nothing is logged."""
-    program = (
-        "import sys\nfrom agent_envs_adapters.remote import Remote\none = Remote(sys.argv[1])\n"
-        "one.reset(); one.step(sys.argv[2])"
-    )
-    app = make_app("slow_env:Slow", limits=Limits(sessions=1))
-    with serving(app) as url:
-        assert plays(url)
-        until(lambda: app.sessions == 0)
-        before = held()
-        with subprocess.Popen([sys.executable, "-c", program, url, act("sleep")]) as client:
-            until((own / "asleep").exists, 60)
-            client.kill()
-            client.wait()
-        assert app.sessions == 1
-        until(lambda: app.sessions == 0)
-        until(lambda: nothing_more_than(before))
-        assert plays(url)
-    assert caplog.text == ""
 
 
 def upgraded(url):

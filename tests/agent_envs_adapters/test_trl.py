@@ -84,9 +84,6 @@ def scored(trainer, count=8):
     return inputs, trainer._generate_and_score_completions(inputs)
 
 
-# Without TRL.
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_a_process_finds_its_part_of_the_advantages(recorded, method):
     made, mask = credit.make(method), recorded.mask()
@@ -105,9 +102,6 @@ def test_a_process_finds_its_part_of_the_advantages(recorded, method):
     tensor = found(slice(0, 12), torch.from_numpy)
     assert tensor.dtype == torch.float32
     np.testing.assert_allclose(tensor, whole, atol=1e-6)
-
-
-# With TRL.
 
 
 @trl

@@ -407,9 +407,6 @@ def test_the_page_runs(played, tmp_path, monkeypatch):
     assert (played.data.batch["advantages"] != 0).any()
 
 
-# Bad input
-
-
 def copied(columns, row, other):
     """Make another row one of the same trajectory."""
     for name in ("turn_records", "trajectory"):

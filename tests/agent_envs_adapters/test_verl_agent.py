@@ -223,9 +223,6 @@ def test_anchors_cross_processes_and_group_as_text(adapter):
     assert not sent.record.valid
 
 
-# Bad input
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [

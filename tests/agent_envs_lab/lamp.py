@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import time
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium as gym
 
@@ -98,9 +98,6 @@ class Lighter:
         return ""
 
 
-# --- correct ones that a check could take for faults ---
-
-
 class Wind(Lamp):
     """Blows at some turns, by the generator of the environment."""
 
@@ -169,9 +166,6 @@ class OneTask(Lamp):
 CORRECT = (Lamp, Wind, Noisy, Impatient, Question, Unlisted, OneTask)
 
 
-# --- faults; `wrong` is what the check says, `shown` the steps ---
-
-
 class Faulty(Lamp):
     """A lamp with a fault."""
 
@@ -215,18 +209,6 @@ class ListsRefused(Faulty):
 
     def listed(self) -> list[str]:
         return [*self.possible(), *["leave"] * (self.lit and self.room == 0 and self.rooms == 5)]
-
-
-class NonsenseWhenLit(Faulty):
-    """Any words are valid with the light on."""
-
-    wrong = "nonsense is valid although"
-    shown = "'press', '.*$"
-
-    def act(self, action: str) -> Turn:
-        if self.lit and action.strip() not in self.possible():
-            return self.told("Nothing happens.")
-        return super().act(action)
 
 
 class HidesDraw(Faulty):
@@ -282,20 +264,6 @@ class Leftover(Faulty):
         goal, _ = super().begin(task_id)
         self.lit = was
         return goal, self.told(self.text())
-
-
-class Counting(Faulty):
-    """The number of all episodes of the process."""
-
-    wrong = "the same seed and actions give another episode: observation differs"
-    shown = r"shown by reset\(seed=7\), then reset\(seed=7\)$"
-    number: ClassVar[list[int]] = [0]
-
-    def prepare(self) -> None:
-        self.number[0] += 1
-
-    def text(self) -> str:
-        return f"{super().text()} {self.number[0]}"
 
 
 class Unseeded(Faulty):

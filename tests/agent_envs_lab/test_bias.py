@@ -10,12 +10,9 @@ import pytest
 
 import credit
 from agent_envs_lab.bias import END, WORLDS, Move, World, measure
-from credit import stats
-from credit.methods.gigpo import returns_to_go
 
 few = pytest.mark.parametrize("rollouts", [2, 3])
 every = pytest.mark.parametrize("name", list(WORLDS))
-UNPAID = [name for name, world in WORLDS.items() if world.binary]
 
 
 def error(estimator, name, rollouts, **how):
@@ -27,9 +24,6 @@ def error(estimator, name, rollouts, **how):
 def pairs(name, array):
     world = WORLDS[name]
     return {pair: array[index] for pair, index in world.parameters.items()}
-
-
-# the enumeration
 
 
 @every
@@ -76,9 +70,6 @@ def test_every_group_is_enumerated_once(name, rollouts):
     assert set(seen) == {rollouts * len(world.tasks)}
 
 
-# unbiased estimators
-
-
 @every
 @few
 def test_turn_rloo_is_unbiased(name, rollouts):
@@ -90,19 +81,6 @@ def test_turn_rloo_is_unbiased(name, rollouts):
 @pytest.mark.parametrize("method", [credit.Reinforce(), credit.RLOO()])
 def test_rloo_and_reinforce_are_unbiased(method, name, rollouts):
     assert error(method, name, rollouts, split=False) < 1e-12
-
-
-def test_leaving_out_what_has_ended_loses_the_turns_that_are_alone():
-    def alone_is_zero(turns):
-        return stats.leave_one_out(returns_to_go(turns, 1.0), turns.segment_ids("position"))
-
-    # at turn 2 the only other trajectory is there with probability c = 0.6
-    expected = pairs("stop", measure(alone_is_zero, WORLDS["stop"], 2).expected)
-    assert expected["start", "go"] == pytest.approx(0.384)
-    assert expected["turn 2", "go"] == pytest.approx(0.6 * 0.144)
-
-
-# closed forms of the biased ones
 
 
 @every
@@ -149,39 +127,6 @@ def test_pay_per_turn_is_lost_against_a_falling_outcome(rollouts):
     assert (found.relative, found.cosine) == (pytest.approx(5), pytest.approx(-1))
 
 
-@pytest.mark.parametrize("name", UNPAID)
-@few
-def test_with_perfect_rewards_prime_is_unbiased_to_a_factor_of_two_at_equal_lengths(name, rollouts):
-    # LOO(R) and the sum of true advantages each give the true gradient; the mean over the others
-    # of their rewards is subtracted once a turn that remains, which depends on the own length
-    found = measure(credit.Prime(), WORLDS[name], rollouts, split=False)
-    unequal = name in {"alias", "lengths", "undo"}
-    assert (found.relative == pytest.approx(1)) is (not unequal)
-
-
-def test_mgr_raises_a_valid_action_that_harms():
-    method = credit.MGR(gate="none")
-    found = pairs("harm", measure(method, WORLDS["harm"], 2, split=False).expected)
-    truth = pairs("harm", WORLDS["harm"].gradient())
-    assert truth["start", "break"] == pytest.approx(0.6 * 0.4 * (0.3 - 0.6))
-    # one success of two gives |R_global| = 1 to both trajectories, so that every valid turn gets 1
-    # and "mumble" -1; a valid turn after it +1.1
-    assert found["start", "break"] > 0
-
-
-def test_has_on_progress_blames_undoing_and_not_failing():
-    # in state "full" both lower the value: "undo" from 0.7 to 0.5 in 4 of 10, "drop" to 0 in 1
-    truth = pairs("undo", WORLDS["undo"].gradient())
-    assert truth["full", "undo"] == pytest.approx(0.4 * (0.5 - 0.7))
-    assert truth["full", "drop"] == pytest.approx(0.1 * (0.0 - 0.7))
-    # "undo" loses half of the progress and "drop" none, which is between that and "finish"
-    found = pairs("undo", measure(credit.HAS(alpha=0.0), WORLDS["undo"], 2, split=False).expected)
-    assert found["full", "undo"] < 20 * found["full", "drop"] < 0
-
-
-# the page
-
-
 @pytest.mark.slow
 @pytest.mark.long
 def test_the_table_of_the_page_is_what_the_benchmark_measures():
@@ -197,8 +142,6 @@ def test_the_table_of_the_page_is_what_the_benchmark_measures():
         ]
         assert line == f"| `{name}` | {' | '.join(cells)} |"
 
-
-# refusals
 
 FLAT = {"start": {"a": Move(0.5, END, outcome=1.0), "b": Move(0.5, END, outcome=1.0)}}
 

@@ -34,9 +34,6 @@ def test_loop_has_the_advantage_of_rloo():  # 1 - 0 and 0 - 1
     assert made("loop", unequal()) == pytest.approx([1.0, 1.0, 1.0, -1.0])
 
 
-# the rewards of turns
-
-
 def test_a_dead_group_has_the_bonus_of_empg():
     # the entropy after the first turn is the largest, 1: 0.05 / e = 0.018394; mean 0.006131
     found = made("empg", dead(entropy=[0.0, 2.0, 2.0]))

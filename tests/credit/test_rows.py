@@ -53,9 +53,6 @@ def every_column():
     )
 
 
-# the order
-
-
 def test_rows_out_of_order_are_sorted():
     rows = credit.rows(**every_column())
     # x is the first trajectory that occurs: its steps 0, 1, 2 are rows 2, 3, 0; then y, row 1
@@ -137,9 +134,6 @@ def test_equal_rows_count_once(turns, seed):
     assert rows.advantage(made("gigpo")(rows.turns)) == pytest.approx(alone[order], abs=1e-9)
 
 
-# the types
-
-
 @pytest.mark.parametrize("kind", ["object arrays", "typed arrays", "uuids as text", "numbers"])
 def test_columns_as_trainers_hold_them(kind):
     given = every_column()
@@ -183,9 +177,6 @@ def test_tensors(dtype):
     assert rows.scatter([0.5, 1.5, 2.5, -1.0], mask, spans).tolist() == spread.tolist()
 
 
-# the columns that a method reads
-
-
 def test_every_method_has_its_needs():
     assert set(NEEDS) == set(credit.names())
 
@@ -213,9 +204,6 @@ def test_the_outcome_in_the_reward():
     # x ends with reward 1.25, of which the outcome is 1: 0.25 of the turn's own are left
     given = ids(reward=[1.25, 0.0, 0.0, 0.0], outcome_in_reward=True)
     assert credit.rows(**given).turns.reward.tolist() == [0.0, 0.0, 0.25, 0.0]
-
-
-# tokens
 
 
 def test_each_row_of_a_mask_is_a_turn():

@@ -141,33 +141,6 @@ def test_broken_games_are_refused(change, message):
         parse_game(change, "t", "toy")
 
 
-@pytest.mark.parametrize(
-    ("kind", "other", "field"),
-    [
-        ("SinkBasinType", "SinkType", "sinks"),
-        ("SinkBasinType", "SinkBasinType", "sinks"),
-        ("KnifeType", "ButterKnifeType", "knives"),
-        ("KnifeType", "KnifeType", "knives"),
-    ],
-)
-def test_sinks_and_knives_of_either_type_are_tools(kind, other, field):
-    game = parse_game(change_problem("pick", f" {kind}", f" {other}"), "toy/train/pick/1", "toy")
-    names = {"sinks": game.receptacles, "knives": game.objects}[field]
-    assert [names[place] for place in getattr(game, field)] in (["sinkbasin 1"], ["knife 1"])
-
-
-def test_a_problem_by_hand():
-    problem = Problem(TEXT, "p")
-    assert problem.symbols["mug_2"] == "object"
-    assert problem.facts["inreceptacle"] == [("mug_1", "shelf_1")]  # said twice, in lower case
-    assert problem.facts["opened"] == []
-    (_, place, kind), (_, *pair), (_, thing, inside) = problem.goal
-    assert [atom[0] for atom in problem.goal] == ["receptacletype", "differ", "inreceptacle"]
-    assert (kind, inside) == ("shelftype", place)
-    assert thing in pair
-    assert place not in pair
-
-
 @given(st.text(alphabet="()-?= ab\n;", max_size=60))
 @example("(=))")
 @example("(a b))")

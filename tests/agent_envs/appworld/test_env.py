@@ -353,21 +353,6 @@ def test_each_turn_is_valid_and_does_no_harm(family):
     env.close()
 
 
-def test_it_says_what_for_and_can_take_over():
-    env = gym.make("AppWorld-v0").unwrapped
-    env.reset(options={"task_id": TASK})
-    expert = Explorer(env)
-    env.step(reply("print(apis.supervisor.show_profile())"))
-    assert expert.think().startswith("See who I work for")
-    env.step(reply(expert.act(), expert.think()))
-    assert expert.think() == "Open the list"
-    assert Explorer(env).plan() == expert.plan()
-    while env._live:
-        *_, info = env.step(reply(expert.act()))
-    assert info["success"]
-    assert len(expert.plan()) == 1
-
-
 def test_it_plays_by_http_what_it_can_read(served, lists):
     env = gym.make("AppWorld-v0", backend="http", server=served.url, data=lists).unwrapped
     env.reset(options={"task_id": TASK})

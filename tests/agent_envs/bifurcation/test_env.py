@@ -3,7 +3,7 @@
 import gymnasium as gym
 import pytest
 
-from agent_envs import INFO_KEYS, expert
+from agent_envs import INFO_KEYS
 from agent_envs.bifurcation.env import BACK, DOORS, EACH, KINDS, LEAVE, ON, draw_task
 from agent_envs.testing import check_agent_env
 
@@ -89,18 +89,6 @@ def test_a_delayed_effect_shows_only_at_the_end():
     assert {step[4] for step in bad} == {0.0}  # the agent does not see this
 
 
-def test_news_change_nothing():
-    env, task, _ = begin("distractors", 1)
-    assert task.bell
-    seen = []
-    for door in task.doors[0]:
-        env.reset(options={"task_id": "distractors-01"})
-        observation, *_, info = env.step(door)
-        seen.append(observation.splitlines()[0])
-        assert info["anchor"] == "1 False False"
-    assert seen == list(task.news[0])
-
-
 def test_leaving_succeeds_after_the_right_door_only():
     env, task, way = begin("early")
     assert walk(env, [LEAVE])[0][1:4] == (0.0, True, False)
@@ -142,14 +130,3 @@ def test_other_words_change_nothing(action, reason):
     assert observation.splitlines()[-1] == before
     assert (reward, terminated, info["valid"], info["invalid_reason"]) == (0, False, False, reason)
     assert env.step(f"  {way[0].upper()} ")[4]["valid"]  # case and spaces do not matter
-
-
-def test_the_explorer_gives_its_reason():
-    env, task, way = begin("reversible")
-    explorer = expert(env)
-    for door in way[: task.bell]:
-        assert explorer.think() == "any door will do"
-        env.step(door)
-    assert explorer.think() == "the bell is here, so I take the door that the goal names"
-    env.step(find_wrong(task))
-    assert (explorer.act(), explorer.think()) == (BACK, "this was the wrong door")

@@ -92,9 +92,6 @@ def test_refusals(numbers, tmp_path):
         Encoder(tmp_path / "no-such-model")
 
 
-# with all-MiniLM-L6-v2
-
-
 @pytest.fixture(scope="module")
 def minilm():
     return Encoder(MINILM)

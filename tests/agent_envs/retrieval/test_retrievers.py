@@ -26,9 +26,6 @@ def find(retriever, query, k=3):
     return [passage.id for passage in retriever.search([query], k)[0]]
 
 
-# BM25
-
-
 @pytest.mark.parametrize(
     ("query", "found"),
     [
@@ -83,9 +80,6 @@ def test_bm25_recalls_real_gold_passages(real, recall):
     assert recall(bm25, questions, "musique") >= 0.43
 
 
-# fused, cached, scripted
-
-
 def test_fusion_by_hand():
     one, two, three = CITIES[:3]
     fused = fuse_lists([[one, two], [two, three]])
@@ -130,8 +124,6 @@ def test_the_cache_file_outlives_the_process(tmp_path):
     with pytest.raises(OSError, match="nowhere"):
         Cached(Counting(), file=tmp_path / "nowhere" / "found.sqlite")
 
-
-# the corpus
 
 LINES = [
     {"id": "1", "title": "One", "text": "first"},
@@ -191,9 +183,6 @@ def test_broken_corpora_are_named(tmp_path, name, content, error, message):
     if name == "bad.jsonl":
         with pytest.raises(error, match=message):
             Corpus(tmp_path / name)[-1]
-
-
-# by name
 
 
 def test_retrievers_by_name_are_made_once(tmp_path, monkeypatch):

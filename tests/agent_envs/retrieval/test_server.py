@@ -1,6 +1,5 @@
 """The server as clients see it: APIs, limits, faults, and searches for many at once."""
 
-import asyncio
 import http.client
 import json
 import signal
@@ -124,9 +123,6 @@ def came(monkeypatch):
     return waits
 
 
-# answers
-
-
 def test_answers_are_those_of_the_retriever(url):
     queries = ["moon", "a \ud800", "Zürich 東京", "", "x" * 4096, *map(str, range(200))]
     expected = Digests().search(queries, 6)
@@ -165,9 +161,6 @@ def test_the_default_topk():
 def test_accepted_connections_send_at_once():
     with server.listen("127.0.0.1", 0) as listening:
         assert listening.proto == socket.IPPROTO_TCP  # by which asyncio sets TCP_NODELAY
-
-
-# refusals
 
 
 @pytest.mark.parametrize(
@@ -232,9 +225,6 @@ def test_options_that_are_refused(url, monkeypatch):
             serve(Digests(), port=0)
 
 
-# faults
-
-
 def test_a_retriever_that_raises(caplog):
     many = "ValueError: got 3 lists of passages for 2 queries"
     with serving(Faulty()) as url:
@@ -248,9 +238,6 @@ def test_a_retriever_that_raises(caplog):
         assert ask(url, {"query": "a"}) == (200, {"result": [[]]})
     assert caplog.text.count("a search raised") == 3
     assert "the index is" in caplog.text
-
-
-# batches
 
 
 def request(*queries, k=3):
@@ -315,21 +302,6 @@ def test_a_long_request_leaves_room_for_others(batches):
     assert len(rest) < 20  # larger ones, since they take no time
 
 
-def test_slow_searches_become_smaller(batches, monkeypatch):
-    monkeypatch.setattr(server, "TARGET", 0.02)
-    sizes = []
-
-    class Slow:
-        def search(self, queries, k):
-            sizes.append(len(queries))
-            time.sleep(0.001 * len(queries))
-            return [[] for _ in queries]
-
-    assert batches(Slow()).ask(request(*["a"] * 400)).result(LONG) == [[]] * 400
-    assert sizes[0] == 64
-    assert max(sizes[3:]) <= 40
-
-
 @given(st.lists(st.integers(1, 300), min_size=1, max_size=12), st.integers(1, 200), st.data())
 def test_shares(lengths, size, data):
     waiting = [Waiting(request(*["q"] * n)) for n in lengths]
@@ -368,9 +340,6 @@ def test_a_client_that_leaves_in_the_queue_costs_nothing(came):
             one.close()
     searched = [query for queries, _ in held.calls for query in queries]
     assert searched == ["first", "stayed"]  # all had left before the next search
-
-
-# stopping
 
 
 def test_nothing_is_left_and_a_client_goes_on_when_it_is_back(monkeypatch):
@@ -421,18 +390,6 @@ def test_a_search_that_hangs_is_given_up(monkeypatch):
         assert half.getresponse().status == 503
         half.close()
     held.let.set()
-
-
-def test_health_while_stopping():
-    batches, said = Batches(Digests(), lambda: True), []
-    scope = {"type": "http", "method": "GET", "path": "/health", "headers": [], "query_string": b""}
-
-    async def send(message):
-        said.append(message)
-
-    asyncio.run(server.build_application(batches, 3)(scope, None, send))
-    assert said[0]["status"] == 503
-    batches.close()
 
 
 PROGRAM = """

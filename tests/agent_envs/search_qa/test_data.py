@@ -157,8 +157,6 @@ def test_other_questions_are_split_into_tenths_by_a_digest(tmp_path):
     assert sorted(turned.panel("val").task_ids) == sorted(panels["val"])  # whatever the order
 
 
-# refusals
-
 QUESTION = b'{"question": "Q", "answer": "A"}\n'
 
 

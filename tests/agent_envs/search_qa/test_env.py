@@ -54,9 +54,6 @@ def turn_rewards(records):
     return [tuple(reward.values()) for reward in values(records, "turn_reward")]
 
 
-# the contract
-
-
 OPTIONS = [
     *[{"protocol": protocol, "strict_compat": strict} for protocol, strict in BOTH],
     {"reward": "format", "anchor": "text", "max_turns": 2, "max_searches": 0},
@@ -92,8 +89,6 @@ def test_every_key_of_info(make, play):
     assert answered["action"] == "<answer>Paris</answer>"
     assert (answered["answer"], answered["query"], answered["success"]) == ("Paris", "", False)
 
-
-# the protocols, turn by turn
 
 PROMPT = (
     "Answer the given question. You must conduct reasoning inside <think> and </think> first "
@@ -179,9 +174,6 @@ def test_search_r1_in_default_mode(make, play):
     ]
 
 
-# budgets
-
-
 def test_searches_and_turns_have_limits_of_their_own(make, play):
     env = make(max_searches=1, max_turns=4)
     _, _, *refused, answered = play(
@@ -207,9 +199,6 @@ def test_the_protocols_limits(make, play, protocol, searches):
         env.step("hm")
     strict = make(protocol=protocol, strict_compat=True, max_turns=7)  # more turns, more searches
     assert strict.reset()[1]["searches_left"] == 6
-
-
-# progress and anchors
 
 
 def test_progress_is_the_share_of_gold_passages_seen(make, play):
@@ -285,9 +274,6 @@ def test_the_text_anchor_is_the_latest_information(make, play):
     start, one, hm, found = values(records, "anchor")
     assert start == "What is the capital of Chad"
     assert one == found != hm == ""
-
-
-# rewards
 
 
 LONG = " ".join(["Fort-Lamy", *(f"word{i}" for i in range(300))])
@@ -489,8 +475,6 @@ def test_no_reply_breaks_it_and_only_the_answer_is_a_success(
             return
 
 
-# refusals
-
 VERL = {"protocol": "verl_agent", "strict_compat": True}
 
 
@@ -516,8 +500,6 @@ def test_options_that_are_refused(make, folder_of, options, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         ParseReply(make(**options))
 
-
-# the prompt of STAPO
 
 ASK = (
     "\n\nNow it's your turn to respond for the current step. You should first conduct reasoning "

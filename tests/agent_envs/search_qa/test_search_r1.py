@@ -79,9 +79,6 @@ def test_what_is_well_formed(said, formed):
     assert not search_r1.is_well_formed(said)  # without the assistant's mark
 
 
-# verl-agent
-
-
 def test_the_references_projections(golden):
     cases = {name.removeprefix("proj:"): v for name, v in golden.items() if name[:5] == "proj:"}
     assert len(cases) == 9

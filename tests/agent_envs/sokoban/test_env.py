@@ -180,18 +180,6 @@ def test_images_show_what_the_text_shows():
         assert (picture[0].shape, picture[0].dtype) == ((96, 96, 3), np.uint8)
 
 
-def test_images_of_several_levels_have_one_size(tmp_path):
-    small, large = ["#####", "#@$.#", "#####"], list(NICHE)
-    (tmp_path / "two.txt").write_text("\n".join([*small, "", *large]))
-    env = make("VisualSokoban-v0", levels=tmp_path / "two.txt")
-    assert env.observation_space.shape == (80, 96, 3)
-    for task in range(2):
-        picture, _ = env.reset(options={"task": task})
-        assert picture in env.observation_space
-        assert np.array_equal(picture[:16, :16], picture[64:, 80:])  # wall
-        assert np.array_equal(picture[16:32, 16:32], draw_sprites()[5])  # the player
-
-
 def test_the_turn_limit_is_15_and_changes_no_room():
     assert make().unwrapped.max_turns == 15
     short, long = make(max_turns=5), make(max_turns=2000)
@@ -209,14 +197,6 @@ def test_the_plan_of_the_explorer_is_what_progress_counts():
             assert (explorer.act(), explorer.think()) == (action, " ".join(plan[place:]))
             left.append(env.step(action)[4]["remaining"])
         assert left == list(range(len(plan) - 1, -1, -1))
-
-
-def test_without_a_solution_the_explorer_takes_the_first_action(level):
-    env = level("######", "#@  .#", "#$   #", "######")  # in a corner
-    env.reset(seed=1)
-    explorer = Explorer(env)
-    assert (explorer.plan(), explorer.act()) == ([], "up")
-    assert explorer.think() == "no push can save this"
 
 
 @pytest.mark.parametrize(

@@ -63,11 +63,6 @@ def test_a_folder_in_the_order_of_names(write_file, tmp_path):
     assert ids == ("a.txt/0", "b.txt/0", "e.txt.gz/0", "more/c.xsb/0", "more/d.sok/0")
 
 
-def test_a_changed_file_is_read_again(write_file):
-    assert len(open_levels(write_file(ONE)).panel) == 1
-    assert len(open_levels(write_file(COLLECTION)).panel) == 3
-
-
 PACKED = gzip.compress(ONE.encode(), mtime=0)
 
 

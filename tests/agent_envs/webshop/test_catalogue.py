@@ -27,9 +27,6 @@ def folder(folder_of, record, wanted):
     return folder_of([record()], {"A1": wanted("light")})
 
 
-# -- where products come from ---------------------------------------------------------------------
-
-
 def test_auto_is_the_embedded_catalogue_or_the_folder_of_the_variable(monkeypatch, folder):
     monkeypatch.delenv("WEBSHOP_DATA", raising=False)
     catalogue = open_catalogue()
@@ -110,9 +107,6 @@ def test_a_file_that_is_missing_there_twice_or_broken_is_named(folder, name, con
         open_catalogue(folder)
 
 
-# -- title nouns ----------------------------------------------------------------------------------
-
-
 def test_stored_nouns(folder):
     (folder / NOUNS).write_text(json.dumps({"A1": ["shoe", "shoe"], "other": 3}))
     catalogue = open_catalogue(folder)
@@ -174,9 +168,6 @@ def test_a_dense_search_finds_what_is_meant(monkeypatch, folder_of, record, want
         open_catalogue(folder, search="dens")
     env = gym.make("WebShop-v0", data=folder, split="all", search="dense", model="meaning")
     assert env.unwrapped.shop.catalogue is catalogue
-
-
-# -- records --------------------------------------------------------------------------------------
 
 
 def test_a_record_is_read_field_by_field(record):
@@ -324,9 +315,6 @@ def test_a_broken_record_is_named(record, wanted, place, content, why):
     contents[place] = [record("A1"), record("A2", **content)] if one_field else content
     with pytest.raises(BadAsset, match=f"^{why}"):
         read(*contents)
-
-
-# -- the embedded catalogue ----------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

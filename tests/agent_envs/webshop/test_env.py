@@ -164,9 +164,6 @@ def test_progress(shop, progress, expected):
     assert len({step[4]["progress"] for step in steps[3:]}) == 1  # on a tab it is the product's
 
 
-# -- anchors --------------------------------------------------------------------------------------
-
-
 def anchor_after(env, way):
     steps = play(env, way)
     assert all(step[4]["valid"] for step in steps)
@@ -203,9 +200,6 @@ def test_parts_of_an_anchor(shop):
     for mode, count in (("strict", 1), ("upstream", 2)):  # upstream's address has the query
         queries = ["search[red shoe]", "search[shoe red]"]  # they find the same
         assert len({anchor_after(shop(mode=mode), query) for query in queries}) == count
-
-
-# -- validity -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -292,9 +286,6 @@ def test_pages_and_pasts_that_are_too_long_are_cut(folder_of, record, wanted):
     assert len(tab[0]) < 65_536
 
 
-# -- any text is an action ------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["strict", "upstream"])
 def test_any_text_is_an_action(shop, mode):
@@ -333,9 +324,6 @@ def test_the_longest_action_is_a_search(mode):
     long, short = (play(make(mode=mode), f"search[{q}]")[-1][4] for q in (query, "red"))
     assert long["valid"]
     assert long["admissible_actions"] == short["admissible_actions"]
-
-
-# -- being made -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -40,9 +40,6 @@ def shoes(folder_of, record, wanted):
     return write
 
 
-# -- searching and going back ---------------------------------------------------------------------
-
-
 def test_searching_on_a_page_without_a_search_bar(shoes):
     folder = shoes()
     for way in ("search[shoe]", ITEM, f"{ITEM};click[features]"):
@@ -115,8 +112,6 @@ def test_products_looked_at_are_marked_until_the_next_search(shoes, mode):
     assert marks == [[], [1], [1, 2], [1, 2], []]
 
 
-# -- options --------------------------------------------------------------------------------------
-
 ODD = ['7" wide', "café", "back\\slash", "tab\there"]
 
 
@@ -179,9 +174,6 @@ def test_a_value_that_two_options_have(shoes, clicks, strict):
         assert dict(env.unwrapped.page.options) == chosen
         if clicks == "red":
             assert observation.count("You have clicked red.\n") == 1 + (mode == UPSTREAM)
-
-
-# -- actions --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import re
 import socket
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
 
 import gymnasium as gym
@@ -257,14 +256,6 @@ def test_a_search_as_typed_is_the_one_of_the_text_or_leads_back(served, typed, w
     assert Element("text", words) not in Seen(get(address)).elements
 
 
-def test_old_addresses_are_forgotten(served, monkeypatch):
-    monkeypatch.setattr(site, "MOST_ADDRESSES", 3)
-    addresses = [served.open_page(Page("results", word)) for word in "abcd"]
-    assert [ask(address)[0] for address in addresses[1:]] == [200] * 3
-    with pytest.raises(ValueError, match="nothing in the episode at /0/ led to"):
-        served.find_page(addresses[0])
-
-
 ITEM = Page("item", "x", 1, 3)
 
 
@@ -289,12 +280,6 @@ def test_the_first_counts_and_is_scored_once(served, shop, monkeypatch):
         status, headers, _ = ask(served.open_page(page))
         assert (status, urljoin(first, headers["Location"])) == (302, first)
     assert get(served.start(next(iter(shop.goals))))  # another episode has none
-
-
-def test_buyers_at_the_same_time(served):
-    with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda at: bought(served, Page("item", "x", 1, at)), range(8)))
-    assert (len(found), len(set(found))) == (8, 1)
 
 
 def test_a_person_plays_several_tasks_and_stops(shop):

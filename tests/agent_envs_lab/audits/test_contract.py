@@ -17,11 +17,7 @@ from hallway import PANEL, Hallway, alter, inform, return_other, state
 
 from agent_envs import Panel, ParseReply, Prompt
 from agent_envs.testing import ContractError
-from agent_envs.testing.episodes import Start
 from agent_envs_lab.audits import check_contract
-from agent_envs_lab.audits.comparisons import compare_beside
-from agent_envs_lab.audits.episodes import Other
-from agent_envs_lab.audits.violations import Shown, explain, make_fresh
 
 
 def remember(start, **methods):
@@ -236,33 +232,6 @@ def test_faults_of_late_states_other_seeds_times_and_episodes_are_shown(fault, l
     with pytest.raises(ContractError, match=f"(?s){fault.wrong}") as found:
         check_contract(gym.make(f"{fault.__name__}-v0"), oracle=oracle)
     assert re.search(fault.shown, str(found.value), re.DOTALL)
-
-
-def test_the_steps_of_another_instance_are_shown():
-    class Wired(lamp.Lamp):
-        """All lamps hang on one wire."""
-
-        wire: ClassVar[list[bool]] = [False]
-
-        def prepare(self):
-            self.wire[0] = False
-
-        def press(self):
-            self.wire[0] = self.lit = not self.wire[0]
-
-    noise = ["wait", "xyzzy"] * 4
-    start = Start(7, 0)
-    env = Wired()
-    env.reset(seed=start.seed, options=start.options)
-    way = ["right"] * env.lamp
-    steps = [start, Other(start), *way, *(Other(one) for one in [*noise, *way, "press"])]
-    found = compare_beside(env, [*steps, *noise, "press", *noise])
-    assert found is not None
-    short = explain(make_fresh(env), Shown(found.wrong, found.steps, compare_beside))
-    other = [f"in the other instance {step!r}" for step in [*way, "press"]]
-    assert len(short.steps) == 2 + len(way) + len(other) + 1
-    assert f"in the other instance {start}" in str(short)
-    assert all(step in str(short) for step in other)
 
 
 def test_a_violation_is_shown_with_few_actions():
