@@ -133,6 +133,15 @@ def test_a_broken_or_missing_file_is_listed_and_refused_when_it_is_played(folder
         library.load(HEAT)
 
 
+def test_a_file_that_changed_at_the_same_length_is_read_again(folder):
+    file, library = find_file(folder, PICK), open_library(folder, "train")
+    assert library.load(PICK).task == "pick the mug."
+    file.write_text(file.read_text(encoding="utf-8").replace("pick the mug", "find the mug"))
+    later = time.time() + 5
+    os.utime(file, (later, later))
+    assert library.load(PICK).task == "find the mug."
+
+
 def test_a_second_start_reads_only_changed_files(folder, monkeypatch):
     read, is_solvable = [], data._is_solvable
     monkeypatch.setattr(

@@ -160,6 +160,13 @@ def test_the_explorer_follows_the_episode():
             assert not truncated
 
 
+def test_the_explorer_does_not_read_the_state():
+    env = gym.make("AlfWorld-v0", data="embedded").unwrapped
+    opening, _ = env.reset(seed=0)
+    env.world = object()
+    assert Explorer(env).act() == Searcher(opening).act()
+
+
 def test_the_oracle_solves_the_running_episode(monkeypatch):
     env = gym.make("AlfWorld-v0", data="embedded", split="valid_seen")
     _, info = env.reset(options={"task": 7})

@@ -141,6 +141,21 @@ def test_broken_games_are_refused(change, message):
         parse_game(change, "t", "toy")
 
 
+@pytest.mark.parametrize(
+    ("kind", "other", "field"),
+    [
+        ("SinkBasinType", "SinkType", "sinks"),
+        ("SinkBasinType", "SinkBasinType", "sinks"),
+        ("KnifeType", "ButterKnifeType", "knives"),
+        ("KnifeType", "KnifeType", "knives"),
+    ],
+)
+def test_sinks_and_knives_of_either_type_are_tools(kind, other, field):
+    game = parse_game(change_problem("pick", f" {kind}", f" {other}"), "toy/train/pick/1", "toy")
+    names = {"sinks": game.receptacles, "knives": game.objects}[field]
+    assert [names[place] for place in getattr(game, field)] in (["sinkbasin 1"], ["knife 1"])
+
+
 @given(st.text(alphabet="()-?= ab\n;", max_size=60))
 @example("(=))")
 @example("(a b))")

@@ -207,6 +207,16 @@ def test_looking_changes_no_anchor():
     assert play(make(), task_id="tick_off-1")[0][4]["anchor"] != looks[0]
 
 
+def test_two_tasks_in_one_state_have_two_anchors(monkeypatch):
+    env = make()
+    starts = set()
+    for task_id in (TASK, "tick_off-1"):
+        env.reset(options={"task_id": task_id})
+        monkeypatch.setattr(type(env.world), "digest", property(lambda _: "the same"))
+        starts.add(env._make_anchor())
+    assert len(starts) == 2
+
+
 def test_anchors_know_the_apps():
     """Log-ins, rows, and the number that a new row gets next."""
     log_in = LOG_IN.format("music").removeprefix("t = ")

@@ -89,6 +89,18 @@ def test_a_delayed_effect_shows_only_at_the_end():
     assert {step[4] for step in bad} == {0.0}  # the agent does not see this
 
 
+def test_news_change_nothing():
+    env, task, _ = begin("distractors", 1)
+    assert task.bell
+    seen = []
+    for door in task.doors[0]:
+        env.reset(options={"task_id": "distractors-01"})
+        observation, *_, info = env.step(door)
+        seen.append(observation.splitlines()[0])
+        assert info["anchor"] == "1 False False"
+    assert seen == list(task.news[0])
+
+
 def test_leaving_succeeds_after_the_right_door_only():
     env, task, way = begin("early")
     assert walk(env, [LEAVE])[0][1:4] == (0.0, True, False)

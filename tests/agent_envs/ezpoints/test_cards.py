@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from agent_envs.ezpoints.cards import RED, draw
+from agent_envs.ezpoints.cards import FITTING, RED, draw
 from agent_envs.ezpoints.rules import SUITS, SYMBOLS, VALUES, Card
 
 HAND = Card("K", "S"), Card("2", "H")
@@ -36,3 +36,9 @@ def test_the_hand_lies_in_its_order_and_the_formula_in_its_strip():
     assert changed.min() >= 222
     assert changed.max() < 282
     assert count_pixels(empty[:, :150], RED) == count_pixels(swapped[:, 150:], RED) == 0
+
+
+def test_of_a_long_formula_the_end_is_shown():
+    long = "+" * 50 + "2*6" * 4
+    assert np.array_equal(draw(HAND, long), draw(HAND, long[-FITTING:]))
+    assert not np.array_equal(draw(HAND, long), draw(HAND, long + "="))

@@ -234,3 +234,15 @@ def test_images_have_the_text_in_info():
 def test_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         make(**options)
+
+
+def test_the_explorer_gives_its_formula():
+    env, thoughts, success = make(), [], False
+    play(env, TENTH, [])
+    while not success:
+        explorer = Explorer(env)
+        thoughts.append(explorer.think())
+        success = env.step(explorer.act())[4]["success"]
+    assert thoughts == ["10+2 would make 12"] * 3 + ["10+2 makes 12"]
+    play(env, TENTH, ["10", "*"])
+    assert Explorer(env).think() == "this cannot make 12 any more, so end it"

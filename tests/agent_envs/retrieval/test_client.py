@@ -141,6 +141,13 @@ def test_an_outage_is_waited_for(waits, caplog):
     assert "waiting up to 60 s" in caplog.text
 
 
+def test_a_server_may_ask_for_a_longer_wait(waits):
+    for header, least, most in (("7", 7, 7), ("999999", 30, 30), ("soon", 0.25, 0.5)):
+        with serving(search_r1, chat.fails(503, Retry_After=header)) as (_, url):
+            Http(url).search(["a"], 1)
+        assert least <= waits.pop() <= most
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -233,6 +240,13 @@ def test_forms_of_a_document(document, title, text, heading):
         one = read_passage(item)
         assert (one.title, one.text, one.heading) == (title, text, heading)
         assert one.score in {0.0, 2.0}
+
+
+def test_ids_of_documents_without_one():
+    ids = [read_passage({"text": text}).id for text in ("a", "b", "a")]
+    assert ids[0] == ids[2] != ids[1]
+    assert read_passage({"title": "t", "text": "a"}).id not in ids
+    assert read_passage({"id": 0, "text": "a"}).id == "0"
 
 
 @given(JSON)

@@ -1,5 +1,6 @@
 """The server as clients see it: APIs, limits, faults, and searches for many at once."""
 
+import asyncio
 import http.client
 import json
 import signal
@@ -302,6 +303,21 @@ def test_a_long_request_leaves_room_for_others(batches):
     assert len(rest) < 20  # larger ones, since they take no time
 
 
+def test_slow_searches_become_smaller(batches, monkeypatch):
+    monkeypatch.setattr(server, "TARGET", 0.02)
+    sizes = []
+
+    class Slow:
+        def search(self, queries, k):
+            sizes.append(len(queries))
+            time.sleep(0.001 * len(queries))
+            return [[] for _ in queries]
+
+    assert batches(Slow()).ask(request(*["a"] * 400)).result(LONG) == [[]] * 400
+    assert sizes[0] == 64
+    assert max(sizes[3:]) <= 40
+
+
 @given(st.lists(st.integers(1, 300), min_size=1, max_size=12), st.integers(1, 200), st.data())
 def test_shares(lengths, size, data):
     waiting = [Waiting(request(*["q"] * n)) for n in lengths]
@@ -390,6 +406,18 @@ def test_a_search_that_hangs_is_given_up(monkeypatch):
         assert half.getresponse().status == 503
         half.close()
     held.let.set()
+
+
+def test_health_while_stopping():
+    batches, said = Batches(Digests(), lambda: True), []
+    scope = {"type": "http", "method": "GET", "path": "/health", "headers": [], "query_string": b""}
+
+    async def send(message):
+        said.append(message)
+
+    asyncio.run(server.build_application(batches, 3)(scope, None, send))
+    assert said[0]["status"] == 503
+    batches.close()
 
 
 PROGRAM = """

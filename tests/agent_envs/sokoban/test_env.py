@@ -180,6 +180,18 @@ def test_images_show_what_the_text_shows():
         assert (picture[0].shape, picture[0].dtype) == ((96, 96, 3), np.uint8)
 
 
+def test_images_of_several_levels_have_one_size(tmp_path):
+    small, large = ["#####", "#@$.#", "#####"], list(NICHE)
+    (tmp_path / "two.txt").write_text("\n".join([*small, "", *large]))
+    env = make("VisualSokoban-v0", levels=tmp_path / "two.txt")
+    assert env.observation_space.shape == (80, 96, 3)
+    for task in range(2):
+        picture, _ = env.reset(options={"task": task})
+        assert picture in env.observation_space
+        assert np.array_equal(picture[:16, :16], picture[64:, 80:])  # wall
+        assert np.array_equal(picture[16:32, 16:32], draw_sprites()[5])  # the player
+
+
 def test_the_turn_limit_is_15_and_changes_no_room():
     assert make().unwrapped.max_turns == 15
     short, long = make(max_turns=5), make(max_turns=2000)

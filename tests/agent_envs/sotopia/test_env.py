@@ -51,6 +51,15 @@ def test_side_0_begins_and_side_1_hears_the_other_first():
     assert info["goal"] in observation
 
 
+def test_the_partner_chooses_its_words_by_the_seed_of_the_episode():
+    def heard():
+        return [opened(seed=seed).step("Good morning!")[0] for seed in range(10)]
+
+    told = heard()
+    assert told == heard()
+    assert len(set(told)) > 1
+
+
 def test_malformed_acts_are_not_noticed():
     env = opened()
     before = env.unwrapped.talk.said

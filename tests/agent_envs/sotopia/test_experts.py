@@ -1,6 +1,7 @@
 """The experts of Sotopia: what each of them wins, and whom they cannot play."""
 
 import itertools
+from dataclasses import replace
 
 import gymnasium as gym
 import numpy as np
@@ -58,6 +59,15 @@ def bargaining():
     env = gym.make("Sotopia-v0", family="bargain").unwrapped
     env.reset(seed=0, options={"task": 0})
     return env
+
+
+def test_the_explorer_does_not_read_the_others_limit():
+    env = bargaining()
+    told, scene, own = Explorer(env).act(), env.talk.scene, env.talk.scene.game.limits[env.side]
+    for other in (own // 4, own // 2):
+        game = replace(scene.game, limits=(own, other) if env.side == 0 else (other, own))
+        env.talk = env.talk._replace(scene=replace(scene, game=game))
+        assert Explorer(env).act() == told
 
 
 def test_the_explorer_accepts_what_is_worth_enough():

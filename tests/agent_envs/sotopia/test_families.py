@@ -99,6 +99,11 @@ def test_both_sides_can_do_well_at_once_but_not_both_perfectly(family):
             assert max(map(min, *values)) < 1
 
 
+def test_a_gift_costs_its_giver():
+    gift = Amount((10, 40), gains=(False, True))
+    assert (gift.material((20,), 0), gift.material((20,), 1)) == (0, -0.5)
+
+
 @pytest.mark.parametrize(
     ("game", "text", "deal"),
     [
@@ -137,6 +142,10 @@ def test_both_sides_can_do_well_at_once_but_not_both_perfectly(family):
 )  # fmt: skip
 def test_terms_in_words(game, text, deal):
     assert game.wordings[0].read_deal(text) == deal
+
+
+def test_the_other_side_reads_a_division_the_other_way_round():
+    assert THINGS.wordings[1].read_deal("I keep 2 lamps, you get 1 rug") == (0, 1)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

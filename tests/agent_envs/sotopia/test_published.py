@@ -148,6 +148,17 @@ def test_all_public_pairings_show_each_side_what_it_may_see(public_folder):
             assert "common friends:" not in text  # this only the environment may see
 
 
+def test_splits_share_no_situation_and_hard_is_the_papers(public_folder):
+    data = open_published(public_folder)
+    of = {s: {data.situations[t[:-2]] for t in data.panel(s).task_ids} for s in
+          ("train", "val", "test", "hard", "all")}  # fmt: skip
+    assert not of["train"] & of["val"]
+    assert not of["train"] & of["test"]
+    assert not of["val"] & of["test"]
+    assert len(of["hard"]) == 14
+    assert len(data.panel("all")) == 900
+
+
 @pytest.mark.slow
 def test_the_contract_on_public_data(public_folder, monkeypatch):
     monkeypatch.setenv("SOTOPIA_DATA", str(public_folder))

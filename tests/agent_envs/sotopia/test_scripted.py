@@ -95,6 +95,15 @@ def test_it_takes_what_is_worth_what_it_asks_for_and_nothing_less(temper, family
 
 
 @pytest.mark.parametrize("temper", TEMPERS)
+def test_its_own_terms_are_worth_what_it_asks_for(temper):
+    table = Table(temper, "bargain")
+    for worth in (0.0, 0.1, 0.2):
+        act = table.hear(offer(table.game, worth)[0])
+        if act.offer is not None:
+            assert table.game.value(act.offer, 1) >= table.partner.mood.demand
+
+
+@pytest.mark.parametrize("temper", TEMPERS)
 def test_it_gives_back_its_share_of_a_concession(temper):
     numbers = NUMBERS[temper]
     for aim in (0.1, 0.5):  # of a single concession a quarter counts at most
@@ -144,6 +153,16 @@ def test_an_insulting_offer_costs_a_turn_more():
     assert mood.patience == before.patience - 2
 
 
+def test_its_state_is_its_mood_and_of_the_turns_only_what_matters():
+    table, other = Table("stubborn"), Table("stubborn").partner
+    *_, mood = table.moods("Hello.", "Hm.")
+    for change in ({"demand": 0.1}, {"patience": 1}, {"best": 0.5}, {"told": 1}, {"settled": True}):
+        other.mood = mood._replace(**change)
+        assert other.state != table.partner.state
+    other.mood = mood._replace(turn=7)
+    assert other.state == table.partner.state
+
+
 def test_it_waits_for_the_other_to_agree_again_but_not_for_ever():
     table, kinds = Table("stubborn", "bargain"), []
     for act in (offer(table.game, 0.1)[0], "Agreed."):
@@ -182,6 +201,22 @@ def test_strangers_answer_for_their_own_friends_alone():
             pair = sorted(game.friends[place].traits)[:2]
             answer = Table("stubborn", "friend", number).hear(f"One with {' and '.join(pair)}?")
             assert ("Yes" in answer.argument) == any(set(pair) <= one for one in own)
+
+
+def test_impatient_strangers_hurry_from_the_fifth_turn_on():
+    table = Table("impatient", "friend", 0)
+    table.partner.mood = table.partner.mood._replace(turn=3, patience=3)
+    asked = [f"Do you know one who likes {friend.sport}?" for friend in table.game.friends]
+    fourth, fifth, *_ = dict.fromkeys(asked)
+    assert [mood.patience for mood in table.moods(fourth, fifth)] == [3, 2]
+
+
+def test_the_temper_is_that_of_the_scene_or_one_for_all():
+    scene, rng = draw_scene("bargain", 0), np.random.default_rng(0)
+    for side in (0, 1):
+        assert ScriptedPartner().begin(scene, side, rng).temper == NUMBERS[scene.temper[side]]
+    assert scene.temper[0] != scene.temper[1]
+    assert ScriptedPartner("fair").begin(scene, 1, rng).temper == NUMBERS["fair"]
 
 
 def test_it_asks_back_what_is_unclear_and_waits_for_who_can_take_back():
@@ -223,6 +258,15 @@ def test_it_answers_questions_with_its_facts():
     told = [table.hear(line).argument for line in ("Why?", "What else?", "How is that?")]
     facts = table.talk.scene.facts[1]
     assert all(fact in line for fact, line in zip(facts, told, strict=True))
+
+
+def test_what_was_said_before_moves_it_no_more_and_please_asks_nothing():
+    table = Table("fair", "divide", 4)
+    first = table.hear("Thank you, I ask for it because my home burnt down 2 years ago, please?")
+    moved = table.partner.mood.demand
+    assert not any(fact in first.argument for fact in table.talk.scene.facts[1])
+    table.hear("Thank you, I ask for it because my home burnt down 3 years ago, please?")
+    assert table.partner.mood.demand == moved
 
 
 @pytest.mark.parametrize("family", FAMILIES)
