@@ -114,6 +114,15 @@ def test_feedback(kitchen, commands, feedback):
     assert play(kitchen(), commands)[-1] == feedback
 
 
+def test_a_thing_is_never_hot_and_cold(kitchen):
+    world = kitchen()
+    play(world, HOT)
+    for command in ("cool mug 3 with fridge 1", "heat mug 3 with microwave 1"):
+        play(world, command)
+        warmth = [fact for fact in world.facts() if fact.startswith(("iscool", "ishot"))]
+        assert warmth == [f"is{'cool' if command.startswith('cool') else 'hot'}(mug 3)"]
+
+
 @pytest.mark.parametrize(
     ("facts", "words"),
     [

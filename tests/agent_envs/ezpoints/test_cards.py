@@ -1,8 +1,9 @@
 """The picture: what it shows, and that a caller cannot spoil the next one."""
 
 import numpy as np
+import pytest
 
-from agent_envs.ezpoints.cards import FITTING, RED, draw
+from agent_envs.ezpoints.cards import BLACK, FITTING, RED, draw
 from agent_envs.ezpoints.rules import SUITS, SYMBOLS, VALUES, Card
 
 HAND = Card("K", "S"), Card("2", "H")
@@ -28,6 +29,15 @@ def test_every_card_and_every_formula_looks_different():
     assert len({draw_face(card).tobytes() for card in deck}) == 48
     formulas = (*SYMBOLS, " ", "", "2 ")  # the caret shows a trailing blank
     assert len({draw(HAND, formula).tobytes() for formula in formulas}) == 16
+
+
+@pytest.mark.parametrize(("suit", "colour"), [("C", BLACK), ("D", RED), ("H", RED), ("S", BLACK)])
+def test_a_rank_has_so_many_pips_in_the_colour_of_its_suit(suit, colour):
+    # Beside the corners, whose ink differs with the rank's letters: the columns from 29 to 95.
+    faces = [draw_face(Card(str(n), suit))[:, 29:95] for n in range(2, 11)]
+    ink = [count_pixels(face, colour) for face in faces]
+    assert ink[0] > 0
+    assert np.array(ink) / np.arange(2, 11) == pytest.approx(ink[0] / 2, rel=0.05)
 
 
 def test_the_hand_lies_in_its_order_and_the_formula_in_its_strip():
