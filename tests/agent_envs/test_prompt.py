@@ -214,3 +214,24 @@ def test_what_is_told_in_words_is_no_place_of_an_image():
         assert "<image>" not in prompt + info["blind_prompt"]
     assert all(said in prompts[1][0] for said in ("find [image]", "[image] Cell", "see [image]"))
     assert env.images == []
+
+
+def test_sotopias_template_shows_context_and_conversation():
+    """iStar, Fig. 8 in substance; the goal stands in the context, which a blind prompt lacks."""
+    env = Prompt(ParseReply(gym.make("Sotopia-v0", data="embedded", family="bargain")), history=10)
+    prompt, info = env.reset(seed=1, options={"task": 0})
+    context = env.unwrapped.talk.scene.render_background(0)
+    assert context in prompt
+    assert "since then" not in prompt
+    assert info["goal"] not in info["blind_prompt"]
+    env.step(reply("Good morning!"))
+    second, _, _, _, info = env.step(reply("I could pay $100."))
+    answers = [env.unwrapped.transcript[turn][1] for turn in (1, 2)]
+    assert (
+        f"{context}\n\nThe conversation since then:\nYou: Good morning!\n{answers[0]}\n"
+        f"You: I could pay $100.\n{answers[1]}\n\nWhat you hear now: {answers[1]}\n\n"
+        "You are at turn 3. Say something to go on, or only 'left the conversation' to end it"
+    ) in second
+    assert env.unwrapped.talk.scene.characters[1].secret not in second
+    assert info["goal"] not in env.blind("goal")
+    assert answers[0] not in env.blind("both")

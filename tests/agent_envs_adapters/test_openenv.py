@@ -301,7 +301,7 @@ def test_odd_resets_are_refused_and_the_session_goes_on(url, task, says):
 
 def test_steps_without_an_episode_are_refused(url):
     with Remote(url) as one:
-        with pytest.raises(ServerError, match="no episode runs in this session: reset first"):
+        with pytest.raises(ServerError, match="no episode runs; reset first"):
             one.step(LOOK)
         one.reset(seed=1)
         while not one.done:

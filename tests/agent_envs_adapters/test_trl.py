@@ -386,7 +386,7 @@ FIRST = '{"task": 0, "seed": 0}'
             lambda make: make(config={"mask_truncated_completions": True}),
             "mask_truncated_completions=True would drop",
         ),
-        (lambda make: of_context("turn"), "context='turn' gives every turn a prompt of its own"),
+        (lambda make: of_context("turn"), "completion of TRL is one sequence; use Episodes"),
         # what the method reads and the environment does not report
         (lambda make: scored(make(credit="prime"), 4), "a turn_reward named 'implicit'"),
         (lambda make: scored(make(credit="mt_grpo"), 4), "reads the column turn_reward"),

@@ -390,7 +390,7 @@ def test_a_row_that_is_missing_or_of_another_loop_is_refused(model, tmp_path, qu
     with pytest.raises(ValueError, match="has no step 1, but step 2"):
         trainer._compute_advantage(meta, {})
     del queue.rows[meta.keys[0]]["extra_fields"]["turn_records"]
-    with pytest.raises(ValueError, match="row 0 has no turn_records; set agent_name to"):
+    with pytest.raises(ValueError, match="the batch has no turn_records; set agent_name to"):
         trainer._compute_advantage(meta, {})
 
 
@@ -422,7 +422,7 @@ def copied(columns, row, other):
         (lambda c: c["turn_records"][2][0].update(span=None), "turn 0 of row 2 has no token span"),
         (lambda c: c["turn_records"][2][0].update(span=(0, 3)), "token 3 of row 2 is in no span"),
         (lambda c: c["turn_records"][2][-1].update(outcome=None), "has no outcome"),
-        (lambda c: c.pop("turn_records"), "the batch has no turn_records; play it with"),
+        (lambda c: c.pop("turn_records"), "the batch has no turn_records; set agent_name to"),
     ],
 )
 def test_a_batch_that_does_not_fit_is_refused(played, change, message):

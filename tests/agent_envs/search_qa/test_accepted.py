@@ -166,6 +166,14 @@ def test_the_unit_of_a_number_is_what_the_question_asks_for(question, asks, unit
         assert accepted.score("sub_em", answer) == asks
 
 
+def test_what_is_counted_has_no_other_unit():
+    floors = Accepted(["5"], "How many floors did it get in days of need?")
+    assert floors.is_right("5 floors")
+    assert not floors.is_right("5 days")
+    assert Accepted(["5"], "How many people live there, in percent?").is_right("5 percent")
+    assert Accepted(["5"], "How long is it in km?").is_right("5 km")
+
+
 @pytest.mark.parametrize("gold", ["74", "-112 °C", "124 years", "29.52 percent", "5.3 million"])
 def test_a_sign_beside_a_number_is_part_of_its_value(gold):
     accepted = Accepted([gold], "How much is it, and what was there before and after?")
@@ -183,6 +191,11 @@ def test_a_sign_beside_a_number_is_part_of_its_value(gold):
     )
     refused = [way for way in plain if not accepted.is_right(way.format(gold))]
     assert refused == []
+
+
+def test_digits_of_two_numbers_are_not_one_number():
+    accepted = Accepted(["1774"], "When was it?")
+    assert not [m for m in "-/:;,_'·.|^* " if m not in "', " and accepted.is_right(f"17{m}74")]
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,9 @@ from agent_envs import INFO_KEYS, ParseReply, Prompt
 from agent_envs.retrieval.factory import Scripted
 from agent_envs.retrieval.passages import Passage
 from agent_envs.search_qa import search_r1
+from agent_envs.search_qa.accepted import Accepted
 from agent_envs.search_qa.answers import normalise
-from agent_envs.search_qa.env import SearchQA
+from agent_envs.search_qa.env import Facts, SearchQA
 from agent_envs.search_qa.experts import Oracle
 from agent_envs.search_qa.replies import TAGS
 from agent_envs.search_qa.wiki import WikiSearch
@@ -274,6 +275,19 @@ def test_the_text_anchor_is_the_latest_information(make, play):
     start, one, hm, found = values(records, "anchor")
     assert start == "What is the capital of Chad"
     assert one == found != hm == ""
+
+
+def test_facts_of_gold_passages_and_of_a_shown_answer():
+    facts = Facts("q", ("a", "b", "a"), frozenset({"a", "c"}), searches=1, answered=False)
+    assert facts.progress == 1 / 2
+    anchors = [facts._replace(answered=shown).make_anchor(2, True) for shown in (False, True)]
+    assert anchors[0] != anchors[1]
+    way = facts._replace(searches=2, gained=True, first_answered=True)
+    assert way.make_anchor(2, True) == anchors[0]
+    accepted = Accepted(["Lima"], "Which city is the capital of Peru?")
+    found = [Passage("a", "Peru", "Its capital is Lima.")]
+    shown = [Facts("q", gold).has_answer(found, accepted) for gold in ((), ("a",), ("b",))]
+    assert shown == [True, True, False]
 
 
 LONG = " ".join(["Fort-Lamy", *(f"word{i}" for i in range(300))])
