@@ -40,8 +40,8 @@ from trainer.engine import (  # noqa: E402
     Session,
 )
 from trainer.engine.own import OwnEngine  # noqa: E402
-from trainer.learn.batch import credit_rows, make_rows  # noqa: E402
 from trainer.learn.learner import Learner, Optimizer  # noqa: E402
+from trainer.learn.rows import credit_rows, make_rows  # noqa: E402
 from trainer.learn.update import Update  # noqa: E402
 from trainer.model.policy import Policy  # noqa: E402
 from trainer.play.environments import Env, PromptOptions  # noqa: E402

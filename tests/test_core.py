@@ -16,6 +16,11 @@ def test_the_size_of_a_file_is_as_the_page_says(file, said):
     assert lines == pytest.approx(int(said.replace(",", "")), rel=0.1)
 
 
+def test_the_core_can_be_read_in_one_sitting():
+    texts = [(ROOT / file).read_text(encoding="utf-8") for file, _ in FILES]
+    assert sum(map(count_code, texts)) <= 2000
+
+
 def test_every_name_on_the_page_is_in_the_source():
     source = "\n".join(
         path.read_text(encoding="utf-8") for path in sorted((ROOT / "src").rglob("*.py"))

@@ -12,7 +12,6 @@ from agent_envs.contract import (
     AgentEnv,
     ContractError,
     Malformed,
-    Template,
     Turn,
 )
 from agent_envs.experts import Expert, expert
@@ -20,6 +19,7 @@ from agent_envs.panels import Panel
 from agent_envs.prompt import Prompt
 from agent_envs.replies import ParseReply
 from agent_envs.spaces import FreeText
+from agent_envs.template import Template
 from agent_envs.vector import make_vec
 
 __version__ = "0.1.0"

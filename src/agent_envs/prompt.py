@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, SupportsFloat
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
-from agent_envs.contract import Template
 from agent_envs.options import check_options
 from agent_envs.panels import one_of
 from agent_envs.replies import unwrap_agent_env
 from agent_envs.spaces import OBSERVATION_LENGTH, FreeText
+from agent_envs.template import Template
 
 if TYPE_CHECKING:
     import numpy as np

@@ -18,7 +18,7 @@ from agent_envs.web import ServerError
 from agent_envs_lab import memory
 from credit.filters import is_dead
 from trainer.build import derive, load_policy, make_engine, make_rollouts, make_sampler
-from trainer.learn.batch import make_rows
+from trainer.learn.rows import make_rows
 from trainer.learn.update import recompute_logprobs
 from trainer.methods import make_method
 from trainer.play.source import draw_tasks

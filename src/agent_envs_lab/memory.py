@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from trainer.learn.batch import Row, collate
+from trainer.learn.batch import collate
+from trainer.learn.rows import Row
 from trainer.model.logprobs import CHUNK
 
 if TYPE_CHECKING:

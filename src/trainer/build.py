@@ -16,7 +16,8 @@ import torch
 from trainer.engine import Decoding, Sampler
 from trainer.engine.own import OwnEngine
 from trainer.errors import RecipeError
-from trainer.model.policy import FULL, Policy
+from trainer.model.policy import Policy
+from trainer.model.weights import FULL
 from trainer.play import failures
 from trainer.play.partner import PolicyPartner
 from trainer.play.records import Task

@@ -27,8 +27,8 @@ from credit.filters import has_signal
 from trainer import recipe as recipes
 from trainer.build import cores, derive, make_engine
 from trainer.learn import sft
-from trainer.learn.batch import make_rows
 from trainer.learn.correction import correct_rows, fill_entropies
+from trainer.learn.rows import make_rows
 from trainer.methods import Experience
 from trainer.play.source import draw_tasks
 from trainer.run import provenance, report
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from trainer.learn.batch import Row
+    from trainer.learn.rows import Row
     from trainer.play.records import Episode
     from trainer.recipe import Recipe
 

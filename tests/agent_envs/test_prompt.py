@@ -10,11 +10,11 @@ from agent_envs import ParseReply, Prompt, Template
 from agent_envs.alfworld import prompt as alfworld
 from agent_envs.appworld import prompt as appworld
 from agent_envs.bifurcation import prompt as bifurcation
-from agent_envs.contract import SLOTS
 from agent_envs.ezpoints import prompt as ezpoints
 from agent_envs.search_qa import prompt as search_qa
 from agent_envs.sokoban import prompt as sokoban
 from agent_envs.sotopia import prompt as sotopia
+from agent_envs.template import SLOTS
 from agent_envs.webshop import prompt as webshop
 
 # STAPO, Fig. 12 and Fig. 13, as printed.

@@ -14,10 +14,10 @@ METHODS = {"mgr": {}, "gigpo": {}, "stapo": {}, "has": {}, "grpo": {}}
 
 def in_our_trainer(recorded, name) -> np.ndarray:
     """Token advantages as our trainer computes them: [M, T]."""
-    batch = pytest.importorskip("trainer.learn.batch", exc_type=ImportError)
+    made = pytest.importorskip("trainer.learn.rows", exc_type=ImportError)
     turns = credit.Turns.from_episodes(recorded.episodes, outcome_in_reward=False)
     advantage = credit.make(name, **METHODS[name])(turns, np.random.default_rng(3))
-    rows = batch.credit_rows(batch.make_rows(recorded.episodes), advantage)
+    rows = made.credit_rows(made.make_rows(recorded.episodes), advantage)
     found = np.zeros((len(rows), max(len(row.ids) for row in rows)))
     for row, one in enumerate(rows):
         found[row, one.at] = one.advantage

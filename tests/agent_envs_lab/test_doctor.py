@@ -8,7 +8,8 @@ from agent_envs_lab.doctor import examine
 from tests.trainer.conftest import short
 from trainer import recipe
 from trainer.cli.app import app
-from trainer.model.policy import LoRA, Policy
+from trainer.model.policy import Policy
+from trainer.model.weights import LoRA
 
 
 def found(tiny_folder, *options):

@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.learn.batch import Row, collate, make_rows, microbatches
+from trainer.learn.batch import collate, microbatches
+from trainer.learn.rows import Row, make_rows
 from trainer.play.records import Episode, Step
 
 

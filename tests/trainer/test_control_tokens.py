@@ -167,10 +167,10 @@ def test_no_text_writes_a_control_token(chat):
 
 def test_a_text_without_control_tokens_is_tokenised_with_its_template(chat):
     def check(text):
-        opening = chat._render([("user", text)], prompt=True)
+        opening = chat.template.render([("user", text)], prompt=True)
         assert list(chat.opening(text)) == chat.tokenizer.encode(opening, add_special_tokens=False)
         turns = [("user", "a"), ("assistant", "said"), ("user", text)]
-        tail = chat._render(turns, prompt=True).partition("said")[2]
+        tail = chat.template.render(turns, prompt=True).partition("said")[2]
         assert list(chat.message(text)) == chat.tokenizer.encode(tail, add_special_tokens=False)
         reply = chat.tokenizer.encode(text, add_special_tokens=False)
         assert list(chat.reply(text)) == [*reply, chat.end]

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from trainer.learn.batch import credit_rows, make_rows
 from trainer.learn.correction import Correction, correct_rows, fill_entropies
+from trainer.learn.rows import credit_rows, make_rows
 from trainer.learn.update import Update, recompute_logprobs
 
 from .conftest import conversations, gradient, rollouts

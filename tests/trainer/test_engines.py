@@ -9,7 +9,8 @@ import pytest
 from trainer.build import make_engine
 from trainer.engine import Decoding, Prompt, conversation_seeds
 from trainer.engine.own import Gather
-from trainer.learn.batch import collate, make_rows
+from trainer.learn.batch import collate
+from trainer.learn.rows import make_rows
 from trainer.learn.update import token_logprobs
 from trainer.model.policy import Policy
 from trainer.play.records import Episode, Step

@@ -14,7 +14,7 @@ from agent_envs import MissingAsset, Prompt
 from credit import Turns
 from trainer.build import evaluate_model, load_policy, make_rollouts
 from trainer.errors import RecipeError
-from trainer.learn.batch import make_rows
+from trainer.learn.rows import make_rows
 from trainer.learn.update import Update
 from trainer.methods import Experience, make_method
 from trainer.play.environments import Env, PromptOptions

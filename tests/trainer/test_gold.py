@@ -13,8 +13,8 @@ from trainer import recipe
 from trainer.build import make_rollouts
 from trainer.engine import Decoding, Sampler
 from trainer.engine.own import OwnEngine
-from trainer.learn.batch import make_rows
 from trainer.learn.prompts import prompts
+from trainer.learn.rows import make_rows
 from trainer.methods import Experience, make_method
 from trainer.methods.gold import score_answers
 from trainer.play.records import Task

@@ -10,11 +10,12 @@ import pytest
 import torch
 from transformers import Qwen2ForCausalLM
 
-from trainer.learn.batch import credit_rows, make_rows
 from trainer.learn.learner import Learner, Optimizer
+from trainer.learn.rows import credit_rows, make_rows
 from trainer.learn.update import Update, recompute_logprobs
 from trainer.methods.critic import Critic
-from trainer.model.policy import LoRA, Policy
+from trainer.model.policy import Policy
+from trainer.model.weights import LoRA
 
 from .conftest import rollouts, tiny_model, tiny_tokenizer
 

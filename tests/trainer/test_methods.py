@@ -19,11 +19,12 @@ from trainer import recipe
 from trainer.engine import Sampler
 from trainer.engine.own import OwnEngine
 from trainer.errors import RecipeError
-from trainer.learn.batch import Row, collate, make_rows
+from trainer.learn.batch import collate
+from trainer.learn.rows import Row, make_rows
 from trainer.learn.update import Update, token_logprobs
 from trainer.methods import Experience, critic, make_method, replay
 from trainer.methods.turnrd import hidden_states
-from trainer.model.policy import FULL, LoRA
+from trainer.model.weights import FULL, LoRA
 from trainer.train import train
 
 from .conftest import (

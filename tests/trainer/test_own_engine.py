@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from trainer.engine import Begun, Decoding, Prompt
 from trainer.engine.conversations import plan_levels
 from trainer.engine.own import OwnEngine
-from trainer.learn.batch import collate, make_rows
+from trainer.learn.batch import collate
+from trainer.learn.rows import make_rows
 from trainer.learn.update import token_logprobs
 from trainer.model.policy import Policy
 from trainer.play.records import Episode, Step

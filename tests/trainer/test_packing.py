@@ -7,10 +7,12 @@ import pytest
 import torch
 
 from trainer import recipe
-from trainer.learn.batch import collate, credit_rows, make_rows
+from trainer.learn.batch import collate
+from trainer.learn.rows import credit_rows, make_rows
 from trainer.learn.update import Update, recompute_logprobs, token_logprobs
 from trainer.methods.critic import Critic
-from trainer.model.policy import LoRA, Policy
+from trainer.model.policy import Policy
+from trainer.model.weights import LoRA
 
 from .conftest import gradient, rollouts, tiny_llama, tiny_model, tiny_tokenizer
 

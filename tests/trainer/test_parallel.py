@@ -20,7 +20,8 @@ from safetensors.numpy import load_file
 
 from trainer import recipe
 from trainer.cli import main
-from trainer.learn.batch import Row, passes
+from trainer.learn.batch import passes
+from trainer.learn.rows import Row
 from trainer.model.policy import Policy
 from trainer.run.checkpoint import Checkpoints
 from trainer.scale import parallel

@@ -8,7 +8,8 @@ import torch
 
 from trainer.engine import Decoding, Prompt
 from trainer.engine.own import OwnEngine
-from trainer.model.policy import LoRA, Policy
+from trainer.model.policy import Policy
+from trainer.model.weights import LoRA
 
 from .conftest import tiny_model, tiny_tokenizer
 

@@ -9,10 +9,12 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 import credit
 from trainer import recipe, recipes
-from trainer.learn.batch import collate, credit_rows, make_rows
+from trainer.learn.batch import collate
 from trainer.learn.learner import Learner, Optimizer
+from trainer.learn.rows import credit_rows, make_rows
 from trainer.learn.update import Update, recompute_logprobs, token_logprobs
-from trainer.model.policy import FULL, LoRA, Policy
+from trainer.model.policy import Policy
+from trainer.model.weights import FULL, LoRA
 
 from .conftest import (
     conversations,

@@ -7,7 +7,8 @@ import pytest
 import credit
 from trainer import recipe
 from trainer.build import make_rollouts
-from trainer.learn.batch import collate, make_rows
+from trainer.learn.batch import collate
+from trainer.learn.rows import make_rows
 from trainer.learn.sft import attempt_demonstrations
 from trainer.play import episode_files as episodes
 from trainer.play.records import Task

@@ -10,7 +10,8 @@ import pytest
 from trainer.build import make_engine
 from trainer.engine import Decoding, EngineError, EngineOptions, Prompt, StaleWeights
 from trainer.errors import RecipeError
-from trainer.model.policy import LoRA, Policy
+from trainer.model.policy import Policy
+from trainer.model.weights import LoRA
 
 from .conftest import tiny, tiny_eyes, tiny_tokenizer
 from .vllms import Standin, free_port

@@ -6,8 +6,9 @@ import torch
 
 from trainer.engine import FORM, Decoding, Prompt
 from trainer.engine.own import OwnEngine
-from trainer.learn.batch import collate, make_rows
+from trainer.learn.batch import collate
 from trainer.learn.learner import Learner, Optimizer
+from trainer.learn.rows import make_rows
 from trainer.learn.sft import encode_demonstration, imitate
 from trainer.play.records import Episode, Step
 

@@ -13,6 +13,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from agent_envs.sokoban.env import Sokoban
+from agent_envs.workers import Workers
 from trainer import cli
 from trainer.engine import EngineError
 from trainer.errors import find_shortage, is_of_memory
@@ -20,7 +22,6 @@ from trainer.play.environments import Env, PromptOptions
 from trainer.play.failures import Failure, split_attempts
 from trainer.play.rollout import Rollouts
 from trainer.scale import pool
-from trainer.scale.workers import Workers
 
 from .conftest import Script, corridor_tasks, east
 
@@ -71,8 +72,7 @@ def processless(monkeypatch):
 def test_no_process_can_be_started(method, processless):
     calls = [lambda: subprocess.Popen([sys.executable])]
     calls.append(multiprocessing.get_context(method).Process(target=print).start)
-    workers = Workers(Env("Sokoban-v0", processes=2), PromptOptions(), "train", ())
-    calls.append(lambda: workers.make(0, 4))
+    calls.append(lambda: Workers(Sokoban, processes=2).make_envs(4))
     for call in calls:
         with pytest.raises(BlockingIOError) as raised:
             call()

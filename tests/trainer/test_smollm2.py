@@ -13,7 +13,8 @@ from rich.console import Console
 from safetensors.torch import load_file
 
 from trainer import recipe, train
-from trainer.learn.batch import collate, make_rows
+from trainer.learn.batch import collate
+from trainer.learn.rows import make_rows
 from trainer.learn.update import recompute_logprobs, token_logprobs
 from trainer.model.policy import Policy
 from trainer.model.pretrained import resolve

@@ -17,7 +17,7 @@ from rich.console import Console
 from trainer import recipe, recipes
 from trainer.build import derive, evaluate_model
 from trainer.engine.own import OwnEngine
-from trainer.learn.batch import make_rows
+from trainer.learn.rows import make_rows
 from trainer.play import episode_files as episodes
 from trainer.play.records import Episode, Step
 from trainer.run import evaluate, metrics

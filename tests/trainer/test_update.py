@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from credit import losses
-from trainer.learn.batch import collate, credit_rows, make_rows
+from trainer.learn.batch import collate
 from trainer.learn.learner import NotFiniteError
+from trainer.learn.rows import credit_rows, make_rows
 from trainer.learn.update import Update, token_logprobs, token_logprobs_and_entropies
-from trainer.model.policy import FULL, LoRA
+from trainer.model.weights import FULL, LoRA
 
 from .conftest import gradient, learner, rollouts, tiny
 

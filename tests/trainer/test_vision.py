@@ -9,8 +9,9 @@ import torch
 from agent_envs.prompt import IMAGE
 from trainer import recipe
 from trainer.build import make_rollouts
-from trainer.learn.batch import collate, make_rows
+from trainer.learn.batch import collate
 from trainer.learn.prompts import prompts
+from trainer.learn.rows import make_rows
 from trainer.learn.update import recompute_logprobs, token_logprobs
 from trainer.model.policy import Policy
 from trainer.model.vision import Picture

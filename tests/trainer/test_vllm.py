@@ -12,8 +12,9 @@ from trainer import recipe
 from trainer.build import make_engine
 from trainer.engine import Decoding, EngineError, EngineOptions, Prompt, StaleWeights
 from trainer.engine.worker import WORKER
-from trainer.model.policy import LoRA, Policy
+from trainer.model.policy import Policy
 from trainer.model.pretrained import resolve
+from trainer.model.weights import LoRA
 from trainer.train import train
 
 from .conftest import figures, quiet, tiny_model, tiny_qwen, tiny_tokenizer

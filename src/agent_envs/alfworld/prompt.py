@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_envs.contract import Template
+from agent_envs.template import Template
 
 _ASK = """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_envs.contract import Template
+from agent_envs.template import Template
 
 _ROLE = """You are an expert agent that does what a person asks for by writing Python code. The \
 code calls the apps of the person's phone and computer."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_envs.contract import Template
+from agent_envs.template import Template
 
 _ROLE = "You are an expert agent tasked with answering the given question step-by-step."
 

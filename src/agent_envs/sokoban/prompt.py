@@ -5,7 +5,7 @@ The drawings that `IMAGE_TEMPLATE` describes are our own.
 
 from __future__ import annotations
 
-from agent_envs.contract import Template
+from agent_envs.template import Template
 
 _ROLE = "You are an expert agent operating in the Sokoban environment."
 

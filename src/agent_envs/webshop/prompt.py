@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_envs.contract import Template
+from agent_envs.template import Template
 
 _ROLE = "You are an expert autonomous agent operating in the WebShop e-commerce environment. "
 

@@ -31,7 +31,8 @@ from agent_envs_lab.truth.states import leaving, states
 from agent_envs_lab.truth.tree import Tree
 from trainer.build import derive, load_policy, make_rollouts, make_sampler
 from trainer.engine.own import OwnEngine
-from trainer.learn.batch import collate, make_rows
+from trainer.learn.batch import collate
+from trainer.learn.rows import make_rows
 from trainer.learn.update import token_logprobs
 from trainer.play.failures import require_episodes
 

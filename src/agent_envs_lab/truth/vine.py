@@ -20,7 +20,7 @@ from agent_envs_lab.truth.states import check_continued, draw, states
 from agent_envs_lab.truth.tree import NotReproducible, Tree
 from credit.validation import check_positive
 from trainer.errors import RecipeError
-from trainer.learn.batch import credit_rows
+from trainer.learn.rows import credit_rows
 from trainer.methods.method import Credited, Method
 from trainer.play.failures import Failure
 from trainer.play.records import Task

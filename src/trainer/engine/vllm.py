@@ -34,7 +34,7 @@ from trainer.engine import (
 from trainer.engine.own import run
 from trainer.engine.servers import Servers
 from trainer.engine.worker import WORKER
-from trainer.learn.batch import Row
+from trainer.learn.rows import Row
 from trainer.learn.update import recompute_logprobs
 from trainer.scale import parallel
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from trainer.learn.batch import Row
+    from trainer.learn.rows import Row
     from trainer.model.policy import Policy
     from trainer.play.records import Episode
 

@@ -18,7 +18,7 @@ from pydantic.dataclasses import dataclass
 
 from agent_envs.assets import require
 from trainer.errors import RecipeError
-from trainer.learn.batch import Batch, Row, collate, passes
+from trainer.learn.batch import Batch, collate, passes
 from trainer.options import STRICT, AboveZero, Count, NonNegative, Positive
 from trainer.scale import parallel, sharding
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from torch import Tensor
+
+    from trainer.learn.rows import Row
 
 Objective: TypeAlias = "Callable[[Batch], tuple[Tensor, dict[str, Tensor]]]"
 """Batch -> objective to maximise at each reply token [P], and values [P] whose means to report."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from trainer.learn.batch import Row
+from trainer.learn.rows import Row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,6 +14,7 @@ from pydantic.dataclasses import dataclass
 from agent_envs.experts import expert as make_expert
 from agent_envs.experts import expert_class
 from agent_envs.vector import call_concurrently, waits
+from agent_envs.workers import apply_to
 from trainer.engine import FORM
 from trainer.options import STRICT, Count, NonNegative, Positive
 from trainer.play.environments import reply_form
@@ -21,7 +22,6 @@ from trainer.play.episode import TextEpisode
 from trainer.play.failures import EpisodeError, Failure, lose_episode
 from trainer.play.records import Episode
 from trainer.play.tokens import expand_images
-from trainer.scale.workers import apply_to
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     import gymnasium as gym
     from torch import Tensor
 
-    from trainer.learn.batch import Batch, Row
+    from trainer.learn.batch import Batch
     from trainer.learn.learner import Learner
+    from trainer.learn.rows import Row
     from trainer.model.policy import Policy
     from trainer.play.records import Task
     from trainer.play.rollout import Rollouts
@@ -120,7 +121,7 @@ def _play_tasks(
         task, context = tasks[number], rollouts.prompt.context
         try:
             with lose_episode(task):  # also if its worker process ends
-                return apply_to(env, _play, task, expert, context, thoughts, task=task.task_id)
+                return apply_to(env, _play, task, expert, context, thoughts)
         except EpisodeError as error:
             rollouts.discard(env)
             return error.failure

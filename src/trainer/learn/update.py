@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic.dataclasses import dataclass
 
 from credit import losses
-from trainer.learn.batch import annotate_rows, minibatches
+from trainer.learn.batch import annotate_rows
 from trainer.learn.learner import Optimizer
+from trainer.learn.rows import minibatches
 from trainer.model import logprobs
 from trainer.model.logprobs import Replies
 from trainer.options import STRICT, Count, NonNegative, Positive, Share
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor
 
-    from trainer.learn.batch import Batch, Row
+    from trainer.learn.batch import Batch
     from trainer.learn.learner import Learner
+    from trainer.learn.rows import Row
     from trainer.model.logprobs import Head
     from trainer.model.policy import Policy
 

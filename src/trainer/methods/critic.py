@@ -21,8 +21,9 @@ import credit
 from credit import gae
 from credit.losses import value_loss
 from trainer.errors import RecipeError
-from trainer.learn.batch import annotate_rows, minibatches
+from trainer.learn.batch import annotate_rows
 from trainer.learn.learner import Learner
+from trainer.learn.rows import minibatches
 from trainer.methods.method import Credited, Method, average_by_turn
 from trainer.options import STRICT, AboveZero, Positive, Share
 from trainer.scale import sharding
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from credit import Turns
-    from trainer.learn.batch import Batch, Row
+    from trainer.learn.batch import Batch
+    from trainer.learn.rows import Row
     from trainer.methods.method import Experience
     from trainer.model.policy import Policy
     from trainer.recipe import Recipe

@@ -16,7 +16,7 @@ from pydantic.dataclasses import dataclass
 
 from credit.losses import segment_sum
 from credit.methods import istar
-from trainer.learn.batch import credit_rows
+from trainer.learn.rows import credit_rows
 from trainer.learn.update import recompute_logprobs, with_reference
 from trainer.methods.method import Credited, Method, pair_accuracy
 from trainer.options import STRICT, AboveZero, make_options
@@ -24,7 +24,7 @@ from trainer.options import STRICT, AboveZero, make_options
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from trainer.learn.batch import Row
+    from trainer.learn.rows import Row
     from trainer.methods.method import Experience
     from trainer.recipe import Recipe
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainer.learn.batch import Row
 from trainer.learn.prompts import prompts
+from trainer.learn.rows import Row
 from trainer.learn.update import recompute_logprobs
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from credit.losses import k3, segment_sum
 from credit.methods import istar
 from trainer.engine.own import OwnEngine
 from trainer.errors import RecipeError
-from trainer.learn.batch import credit_rows
 from trainer.learn.learner import Learner
+from trainer.learn.rows import credit_rows
 from trainer.learn.update import recompute_logprobs, token_logprobs
 from trainer.methods.method import Credited, Method, average_by_turn, pair_accuracy
 from trainer.options import STRICT, AboveZero, Count
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from trainer.learn.batch import Batch, Row
+    from trainer.learn.batch import Batch
+    from trainer.learn.rows import Row
     from trainer.methods.method import Experience
     from trainer.model.policy import Policy
     from trainer.play.records import Episode

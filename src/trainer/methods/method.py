@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 import credit
-from trainer.learn.batch import credit_rows
+from trainer.learn.rows import credit_rows
 from trainer.methods.estimators import make_estimator
 from trainer.methods.gold import score_answers
 from trainer.options import make_options
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from credit import Turns
     from trainer.engine import Sampler
-    from trainer.learn.batch import Row
+    from trainer.learn.rows import Row
     from trainer.model.policy import Policy
     from trainer.play.failures import Failure
     from trainer.play.records import Episode

@@ -16,8 +16,9 @@ import numpy as np
 import torch
 
 from credit.methods import stapo
-from trainer.learn.batch import collate, credit_rows, passes
+from trainer.learn.batch import collate, passes
 from trainer.learn.prompts import make_scored_row, prompts
+from trainer.learn.rows import credit_rows
 from trainer.learn.update import token_logprobs, token_scores
 from trainer.methods.method import Credited, Method
 from trainer.model.logprobs import CHUNK
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from trainer.learn.batch import Batch, Row
+    from trainer.learn.batch import Batch
+    from trainer.learn.rows import Row
     from trainer.methods.method import Experience
     from trainer.play.records import Episode
     from trainer.recipe import Recipe

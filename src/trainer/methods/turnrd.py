@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from credit.methods.turnrd import TurnRDDecomposer
-from trainer.learn.batch import collate, credit_rows, passes
+from trainer.learn.batch import collate, passes
+from trainer.learn.rows import credit_rows
 from trainer.methods import replay
 from trainer.methods.method import Credited, Method
 from trainer.scale import parallel, sharding

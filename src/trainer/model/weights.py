@@ -1,4 +1,4 @@
-"""The weights of a policy: which are trained, how they are stored, copied, divided and exported.
+"""The weights of a policy: which are trained, how they are copied, divided, exported and saved.
 
 Matrices that are not trained are stored in the dtype of the matrix products. Trained weights are
 float32 unless an optimiser rounds stochastically.
@@ -12,18 +12,42 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
+from pydantic.dataclasses import dataclass
 from torch import nn
 
-from trainer.scale import sharding
+from trainer.options import STRICT, Count, Positive
+from trainer.scale import parallel, sharding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from torch import Tensor
+    from transformers import PreTrainedTokenizerBase
 
     from trainer.model.vision import Vision
 
+REFERENCE = "reference.safetensors"
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
+
+
+@dataclass(frozen=True, config=STRICT)
+class LoRA:
+    """Low-rank adapters.
+
+    Attributes:
+        rank: Rank of each adapter; 0 for no adapters, i.e. all weights are trained.
+        alpha: Scale; the adapter's output is multiplied by alpha / rank.
+        targets: "all-linear", or the names of the modules that get an adapter.
+    """
+
+    rank: Count = 0
+    alpha: Positive = 32
+    targets: str | tuple[str, ...] = "all-linear"
+
+
+FULL = LoRA()
+"""No adapters: every weight is trained."""
 
 
 class Weights:
@@ -31,6 +55,7 @@ class Weights:
 
     Attributes:
         model: The causal language model, with adapters where LoRA is on.
+        tokenizer: Its tokenizer.
         vision: Encoding of images; None for a text-only model.
         name: Name that it was loaded by, written into a saved adapter.
         dtype: Dtype of the matrix products; norms, residuals, logits, their softmax and trained
@@ -41,6 +66,7 @@ class Weights:
     """
 
     model: Any
+    tokenizer: PreTrainedTokenizerBase
     vision: Vision | None
     name: str
     dtype: torch.dtype
@@ -232,6 +258,98 @@ class Weights:
             return {name: p for name, p in named.items() if p.requires_grad}
         mine = f".{self.adapter}."
         return {name.replace(mine, "."): p for name, p in named.items() if mine in name}
+
+    def add_adapters(self, lora: LoRA) -> None:
+        """Add new adapters, the same at every start whatever the random state."""
+        from peft import LoraConfig, get_peft_model
+
+        targets = lora.targets if isinstance(lora.targets, str) else list(lora.targets)
+        config = LoraConfig(
+            r=lora.rank, lora_alpha=lora.alpha, target_modules=targets, task_type="CAUSAL_LM"
+        )
+        self.model.name_or_path = self.name  # recorded as base; the same on every machine
+        with ignore_peft_warning(), torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            self.model = get_peft_model(self.model, config)
+
+    def keep_reference(self) -> None:
+        """Make the current policy the reference of the KL term.
+
+        Costs a copy of the trained weights; with LoRA that is the adapter.
+        """
+        self.reference = self.weights()
+
+    @contextmanager
+    def as_reference(self) -> Iterator[None]:
+        """Context in which the policy is its reference.
+
+        That is the policy at `keep_reference`, else the model without its adapter.
+        """
+        if self.reference is None:
+            with self.model.disable_adapter():
+                yield
+            return
+        with sharding.exchange_weights(self.collect_trained(), self.reference):
+            yield
+
+    def save(self, folder: Path) -> None:
+        """Write weights (or the adapter), tokenizer and reference to `folder`.
+
+        `load` reads the folder. So does transformers, or peft if the base of the adapter is a
+        folder or a hub name. Of sharded weights process 0 has the whole in CPU memory meanwhile.
+        """
+        whole = (
+            sharding.gather_weights(self.model.named_parameters())
+            if self.is_sharded and not self.has_adapter
+            else {}
+        )
+        reference = sharding.gather_weights((self.reference or {}).items())
+        parallel.run_on_first(lambda: self._write(folder, whole, reference))
+
+    def _write(self, folder: Path, whole: dict[str, Tensor], reference: dict[str, Tensor]) -> None:
+        """Write the files of `save`; `whole` has the gathered weights of a sharded model."""
+        from safetensors.torch import save_file
+
+        # no embedding has an adapter; to find that out, peft would request the base from the hub
+        one = {"save_embedding_layers": False, "selected_adapters": [self.adapter]}
+        if whole:
+            self.make_untrained("meta").save_pretrained(folder, state_dict=whole)
+        else:
+            self.model.save_pretrained(folder, **one if self.has_adapter else {})
+        self.tokenizer.save_pretrained(folder)
+        if self.vision:
+            self.vision.processor.save_pretrained(folder)
+        if reference:
+            save_file(reference, folder / REFERENCE)
+
+    def restore(self, folder: Path) -> None:
+        """Restore, bit for bit, the weights and the reference that `save` wrote to `folder`.
+
+        Raises:
+            ValueError: The weights belong to another architecture.
+        """
+        from safetensors.torch import load_file
+
+        loaded: Any
+        if self.has_adapter:
+            from peft import set_peft_model_state_dict
+
+            state = load_file(folder / "adapter_model.safetensors")
+            loaded = set_peft_model_state_dict(self.model, state)
+            missing = [name for name in loaded.missing_keys if "lora_" in name]
+        else:
+            loaded = self.model.load_state_dict(
+                load_file(folder / "model.safetensors"), strict=False
+            )
+            missing = sorted({*loaded.missing_keys} - {*self.model.all_tied_weights_keys})
+        if missing or loaded.unexpected_keys:
+            raise ValueError(
+                f"{folder} holds another architecture than this policy: "
+                f"missing {missing[:3]}, unexpected {loaded.unexpected_keys[:3]}"
+            )
+        self.reference = None
+        if (reference := folder / REFERENCE).is_file():
+            self.reference = {k: t.to(self.device) for k, t in load_file(reference).items()}
 
 
 @contextmanager

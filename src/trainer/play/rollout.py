@@ -14,6 +14,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from agent_envs.vector import call_in_thread
+from agent_envs.workers import Workers
 from trainer.engine import UNBEGUN, Begun, Prompt, conversation_seeds
 from trainer.engine.own import run
 from trainer.play.admissible import measure_longest
@@ -23,7 +24,6 @@ from trainer.play.episode import call_env
 from trainer.play.failures import EpisodeError, Failure, lose_episode, require_episodes
 from trainer.play.records import Task
 from trainer.play.tokens import Past, TokenEpisode
-from trainer.scale.workers import Workers
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Iterator, Sequence
@@ -83,7 +83,7 @@ class Rollouts:
             ValueError: One cannot be made, see `make_env`.
         """
         if self.env.processes:
-            self._pool.extend(self._workers.make(len(self._pool), count))
+            self._pool.extend(self._workers.make_envs(count - len(self._pool)))
         while len(self._pool) < count:
             self._pool.append(
                 make_env(self.env, self.prompt, split=self.split, partner=self.partner)
@@ -92,7 +92,12 @@ class Rollouts:
 
     @cached_property
     def _workers(self) -> Workers:
-        return Workers(self.env, self.prompt, self.split, self.blind)
+        return Workers(
+            partial(make_env, self.env, self.prompt, split=self.split),
+            processes=self.env.processes,
+            step_seconds=self.env.step_seconds,
+            name=self.env.id,
+        )
 
     @property
     def panel(self) -> Panel:

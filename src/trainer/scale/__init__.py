@@ -1,1 +1,1 @@
-"""More than one process: data parallel training, sharded weights, workers, Ray actors."""
+"""More than one process: data parallel training, sharded weights, Ray actors."""

@@ -25,7 +25,8 @@ from trainer import recipe
 from trainer.build import load_policy
 from trainer.engine import Begun
 from trainer.errors import RecipeError
-from trainer.learn.batch import collate, make_rows
+from trainer.learn.batch import collate
+from trainer.learn.rows import make_rows
 from trainer.learn.update import token_logprobs
 from trainer.play import episode_files as recorded
 from trainer.play.rollout import Start, Task

@@ -9,7 +9,7 @@ import credit
 from agent_envs_lab.truth.player import Player
 from agent_envs_lab.truth.run import Plan, measure
 from trainer.errors import RecipeError
-from trainer.learn.batch import make_rows
+from trainer.learn.rows import make_rows
 from trainer.methods import Experience, make_method
 from trainer.run import metrics
 from trainer.train import train
