@@ -46,7 +46,7 @@ def run_page(name, folder, **variables):
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
     assert child.returncode == 0, child.stderr
     return child.stdout

@@ -94,21 +94,6 @@ def test_turns_of_verifiers_are_recorded():
     assert all(set(record.turn_reward) == {"xml_format"} for record in episode.records)
 
 
-class Moody(AgentEnv):
-    """Reports a turn reward of another name at every turn."""
-
-    def __init__(self, max_turns=5, render_mode=None):
-        super().__init__(Panel("train", ("one",)), max_turns=max_turns, render_mode=render_mode)
-
-    def begin(self, task_id):
-        self.turns = 0
-        return "A goal.", Turn("", anchor="0")
-
-    def act(self, action):
-        self.turns += 1
-        return Turn("", anchor="0", extra={"turn_reward": {f"r{self.turns}": 1.0}})
-
-
 def test_an_ended_episode_takes_no_reply():
     episode = played(Episodes("Corridor-v0"), EAST, task="corridor/1")
     with pytest.raises(ResetNeeded, match="'corridor/1' has ended"):
@@ -257,11 +242,17 @@ def test_many_threads_play_as_one(corridor):
     assert len(corridor.MADE) <= 9
 
 
-class Meeting(Moody):
+class Meeting(AgentEnv):
     """Each step waits until the other environment is in a step, too."""
 
     waits = True
     barrier = threading.Barrier(2)
+
+    def __init__(self, max_turns=5, render_mode=None):
+        super().__init__(Panel("train", ("one",)), max_turns=max_turns, render_mode=render_mode)
+
+    def begin(self, task_id):
+        return "A goal.", Turn("", anchor="0")
 
     def act(self, action):
         self.barrier.wait(timeout=20)

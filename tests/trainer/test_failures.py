@@ -1,7 +1,5 @@
 """Environments that fail: they cost their episode, and change nothing else."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
