@@ -106,13 +106,7 @@ def test_an_episode_keeps_every_rule_and_repeats_itself(env_id):
 WRAPPED = ("AlfWorld-v0", "SearchQA-v0", "VisualSokoban-v0")
 
 
-@pytest.mark.parametrize(
-    "env_id",
-    [
-        pytest.param(one, marks=() if one in WRAPPED else pytest.mark.long)
-        for one in WITHOUT_BROWSER
-    ],
-)
+@pytest.mark.parametrize("env_id", WRAPPED)
 def test_wrapped(env_id):
     env = gym.make(env_id)
     if not env.unwrapped.reply_form:

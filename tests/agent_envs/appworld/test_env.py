@@ -54,13 +54,9 @@ def replies(env):
     "options",
     [
         {"reward": "penalty", "max_turns": 6, "render_mode": "ansi", "split": "test_unseen"},
-        *(
-            pytest.param(one, marks=pytest.mark.long)
-            for one in (
-                {},  # as tests/test_contract.py
-                {"train_seeds": 40},
-                {"reward": "fraction", "progress": "none", "families": ["tick_off"]},
-            )
+        pytest.param(
+            {"reward": "fraction", "progress": "none", "families": ["tick_off"]},
+            marks=pytest.mark.long,
         ),
     ],
 )

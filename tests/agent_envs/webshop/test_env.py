@@ -51,8 +51,7 @@ UPSTREAM = {"mode": "upstream"}
 @pytest.mark.parametrize(
     ("people", "options"),
     [
-        (False, {"split": "test", "progress": "best", "attributes": True}),
-        (False, {"observation": "text_rich", "reward": "score", "split": "val"}),
+        (False, {"attributes": True, "reward": "score", "split": "val", "progress": "best"}),
         (False, {"observation": "url", "reward": "success10", "progress": "none", "max_turns": 7}),
         (False, {"previous_observations": 2, "previous_actions": 3, "render_mode": "ansi"}),
         (False, UPSTREAM | {"observation": "text_rich", "price_seed": 3}),
