@@ -281,7 +281,7 @@ def test_64_worlds_at_once_do_not_mix():
         world.close()
 
 
-@pytest.mark.parametrize("episodes", [80, pytest.param(2000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("episodes", [80, pytest.param(400, marks=pytest.mark.long)])
 def test_episodes_leave_nothing_behind(episodes):
     world = MiniWorld(timeout=300)
     ids = tasks.list_tasks("all")

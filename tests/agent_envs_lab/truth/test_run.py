@@ -212,10 +212,8 @@ def test_a_damaged_line_is_named(small, tmp_path):
     for change in (
         {"draws": [1]},
         {"draws": [[0, 0, float("nan"), 1]]},
-        {"draws": [[0, "a", 1.0, 1]]},
         {"expected": None},
         {"expected": [[1.0]]},
-        {"expected": [["a"], []]},
         {"of": "fresh", "draws": ["a"]},
     ):
         (tmp_path / "draws.jsonl").write_text(json.dumps(first | change) + "\n")
@@ -229,10 +227,8 @@ def test_damaged_files_of_a_measurement_are_named(small, tmp_path):
     episodes = recorded.read_episodes(tmp_path / "episodes.parquet")
     for name, content in (
         ("plan.json", b"["),
-        ("plan.json", b"[]"),
         ("plan.json", b"\xff"),
         ("gradients.npy", b"hello"),
-        ("gradients.npy", b""),
         ("episodes.parquet", b""),
     ):
         before = (tmp_path / name).read_bytes()
