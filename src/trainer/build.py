@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from contextlib import closing
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -168,13 +169,12 @@ def evaluate_model(recipe: Recipe, run: Path | None = None) -> Evaluation:
     held_out = make_rollouts(recipe, recipe.eval.split)
     panel = evaluate.draw_panel(held_out.panel, recipe.eval.tasks)
     policy = load_policy(recipe.policy, source)
-    with TemporaryDirectory() as folder:
-        engine = make_engine(recipe.engine, policy, Path(folder))
-        try:
-            sampler = make_sampler(recipe, engine, policy, recipe.eval.temperature)
-            result, failed = evaluate_policy(recipe, sampler, held_out, panel)
-        finally:
-            engine.close()
+    with (
+        TemporaryDirectory() as folder,
+        closing(make_engine(recipe.engine, policy, Path(folder))) as engine,
+    ):
+        sampler = make_sampler(recipe, engine, policy, recipe.eval.temperature)
+        result, failed = evaluate_policy(recipe, sampler, held_out, panel)
     failures.check_limit(failed, len(panel.task_ids), recipe.sampling.failures, "evaluation")
     if failed:
         warnings.warn(

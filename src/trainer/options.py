@@ -28,17 +28,19 @@ NotAboveZero = Annotated[float, Field(le=0)]
 _Options = TypeVar("_Options")
 
 
-def make_options(kind: type[_Options], given: Mapping[str, Any], section: str) -> _Options:
-    """The options of a section that the recipe keeps as a table, as an instance of `kind`.
+def make_options(kind: type[_Options], given: Mapping[str, Any], section: str = "") -> _Options:
+    """The options of a table as an instance of `kind`; `section` is its name in errors.
 
     Raises:
         RecipeError: An option is unknown, or a value is invalid.
     """
     try:
-        return TypeAdapter(kind).validate_json(json.dumps(given))  # strict mode refuses dicts
+        given_json = json.dumps(given, default=str)  # of a dict strict mode takes no dataclass
+        return TypeAdapter(kind).validate_json(given_json)
     except ValidationError as error:
-        known = ", ".join(signature(kind).parameters)
-        raise RecipeError(f"{explain_error(error, section)}; {section} has {known}") from error
+        known = f"; {section} has {', '.join(signature(kind).parameters)}" if section else ""
+        said = explain_error(error, *([section] if section else ()))
+        raise RecipeError(said + known) from error
 
 
 def explain_error(error: ValidationError, *section: str) -> str:

@@ -8,7 +8,6 @@ sweeps; use a shell loop.
 
 from __future__ import annotations
 
-import json
 import os
 import tomllib
 from dataclasses import asdict, field
@@ -17,7 +16,7 @@ from heapq import nlargest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from agent_envs.cli.options import parse_assignment
@@ -27,7 +26,7 @@ from trainer.errors import RecipeError
 from trainer.learn.sft import Sft
 from trainer.learn.update import Update
 from trainer.model.policy import Model
-from trainer.options import STRICT, Count, Positive, Threads, explain_error, flatten
+from trainer.options import STRICT, Count, Positive, Threads, flatten, make_options
 from trainer.play.environments import Env, PromptOptions
 from trainer.play.partner import PartnerOptions
 from trainer.run.checkpoint import write_text
@@ -161,10 +160,7 @@ def parse(tree: Mapping[str, Any]) -> Recipe:
     for key, _ in flatten(tree, known):
         if key not in known:
             raise RecipeError(_explain_unknown(key))
-    try:
-        return _ADAPTER.validate_json(json.dumps(tree, default=str))  # strict mode refuses dicts
-    except ValidationError as error:
-        raise RecipeError(explain_error(error)) from error
+    return make_options(Recipe, tree)
 
 
 def save(recipe: Recipe, path: Path) -> None:
@@ -178,9 +174,6 @@ def changes(before: Recipe, after: Recipe) -> list[str]:
     """Dotted keys in which two recipes differ."""
     one, other = (dict(flatten(asdict(recipe))) for recipe in (before, after))
     return sorted(key for key in {*one, *other} if one.get(key, {}) != other.get(key, {}))
-
-
-_ADAPTER: TypeAdapter[Recipe] = TypeAdapter(Recipe)
 
 
 def _read_run(config: Path) -> dict[str, Any]:

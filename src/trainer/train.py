@@ -58,12 +58,10 @@ class Loop(Session):
         """Take all remaining steps."""
         self.log = log
         found = self.restore_policy()
-        self.engine = make_engine(self.recipe.engine, self.policy, self.folder, version=self.step)
-        try:
+        engine = make_engine(self.recipe.engine, self.policy, self.folder, version=self.step)
+        with closing(engine) as self.engine:
             self.restore_learners(found)
             self.take_steps()
-        finally:
-            self.engine.close()
 
     def take_steps(self) -> None:
         """Take the steps up to the last one."""

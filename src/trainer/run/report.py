@@ -9,7 +9,6 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from functools import partial
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -83,7 +82,7 @@ def render(folder: Path) -> tuple[str, list[str]]:
         ValueError: config.toml or metrics.jsonl is damaged; other damaged files are left out.
     """
     import matplotlib as mpl
-    from jinja2 import Environment, StrictUndefined
+    from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
     run = RunFolder(folder)
@@ -97,16 +96,17 @@ def render(folder: Path) -> tuple[str, list[str]]:
         "provenance": run.read(PROVENANCE, partial(read_json, kind=Provenance)),
         "truth": run.read("truth/ranking.txt", read_truth),
     }
-    source = files("trainer.run")
     page = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, finalize=_print_plain
+        loader=PackageLoader("trainer.run", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        finalize=_print_plain,
     )
     page.filters["embed"] = curves.embed
     with mpl.rc_context(curves.STYLE):
-        html = page.from_string((source / "page.html.j2").read_text(encoding="utf-8")).render(
-            style=Markup(  # noqa: S704 - of this package
-                curves.write_palette(":root") + (source / "page.css").read_text(encoding="utf-8")
-            ),
+        html = page.get_template("page.html.j2").render(
+            palette=Markup(curves.write_palette(":root")),  # noqa: S704 - of this package
             recipe=recipe,
             options=options,
             evaluations=evaluations,

@@ -12,6 +12,8 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from trainer.scale import parallel
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -46,8 +48,6 @@ class Stop:
 
     def agree(self) -> int:
         """Number of a signal that some process of the run received, 0 if none did."""
-        from trainer.scale import parallel
-
         return int(parallel.find_largest(self.asked))
 
     def receive(self, number: int, _frame: Any) -> None:
