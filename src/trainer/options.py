@@ -56,6 +56,16 @@ def explain_error(error: ValidationError, *section: str) -> str:
     return "; ".join(problems)
 
 
+def refuse_broken(rules: Mapping[str, Any]) -> None:
+    """Refuse options that break a rule; `rules` has what each says, and whether it is broken.
+
+    Raises:
+        RecipeError: One is.
+    """
+    if broken := [rule for rule, is_broken in rules.items() if is_broken]:
+        raise RecipeError("; ".join(broken))
+
+
 def flatten(
     tree: Mapping[str, Any], whole: Container[str] = (), prefix: str = ""
 ) -> Iterator[tuple[str, Any]]:

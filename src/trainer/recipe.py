@@ -26,7 +26,7 @@ from trainer.errors import RecipeError
 from trainer.learn.sft import Sft
 from trainer.learn.update import Update
 from trainer.model.policy import Model
-from trainer.options import STRICT, Count, Positive, Threads, flatten, make_options
+from trainer.options import STRICT, Count, Positive, Threads, flatten, make_options, refuse_broken
 from trainer.play.environments import Env, PromptOptions
 from trainer.play.partner import PartnerOptions
 from trainer.run.checkpoint import write_text
@@ -121,8 +121,7 @@ class Recipe:
                 sampling.recorded and self.credit.name != "dpo"
             ),
         }
-        if broken := [rule for rule, is_broken in rules.items() if is_broken]:
-            raise ValueError("; ".join(broken))
+        refuse_broken(rules)
 
 
 def load(recipe: str | Path | recipes.Composition, overrides: Iterable[str] = ()) -> Recipe:

@@ -136,7 +136,7 @@ VLLM = ("engine.name=vllm", 'engine.urls=["http://a:1"]')
 @pytest.mark.parametrize(
     ("processes", "words", "options", "message"),
     [
-        (2, "alfworld mgr", [ACTORS, *VLLM], "sample for one process, but there are 2;"),
+        (2, "alfworld mgr", [ACTORS, *VLLM], "sample for one process, and there are 2;"),
         (1, "alfworld mgr", [ACTORS], r"=2 needs servers .* engine\.urls, or"),
         (1, "sotopia grpo", [ACTORS, "partner.model=mine"], "partner.model=.* sampling.actors=0"),
         (1, "sotopia grpo", ["env.processes=2", "partner.model=mine"],

@@ -8,9 +8,7 @@ in `trainer.recipe`.
 
 from __future__ import annotations
 
-import json
 import os
-import re
 from functools import cache
 from itertools import permutations
 from pathlib import Path
@@ -189,12 +187,13 @@ def _axes() -> dict[str, str]:
 def _make_part(name: str, table: dict[str, Any]) -> Part:
     about, tables = str(table.pop("about", "")), table.pop(WHEN, {})
     when = {}
-    if not isinstance(tables, dict) or not all(isinstance(own, dict) for own in tables.values()):
-        raise RecipeError(f"{name}: {WHEN} has tables [{WHEN}.NAME.SECTION], got {tables!r}")
     for other, own in tables.items():
-        if other not in _axes():
+        if other not in _axes() or not isinstance(own, dict):
             near = nearest(other, _axes())
-            raise RecipeError(f"{name}: [{WHEN}.{other}] names no part{near}; {_LISTED}")
+            raise RecipeError(
+                f"{name}: {WHEN}.{other} is no table [{WHEN}.NAME.SECTION] of a part{near}; "
+                f"{_LISTED}"
+            )
         when[other] = dict(_flatten(own, f"{name} when {other}"))
     return Part(name, about, dict(_flatten(table, name)), when)
 
@@ -212,10 +211,9 @@ def _flatten(table: Any, file: str, above: Key = ()) -> Iterator[tuple[Key, Sett
 
 def join_key(key: Key) -> str:
     """The key as one writes it in `key=value`: with dots, and parts quoted where TOML needs it."""
-    return ".".join(
-        part if re.fullmatch(r"[A-Za-z0-9_-]+", part) else json.dumps(part, ensure_ascii=False)
-        for part in key
-    )
+    import tomlkit
+
+    return tomlkit.key(key).as_string()
 
 
 def parse_file(source: Path) -> TOMLDocument:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from agent_envs import endpoint
 from trainer import recipe as recipes
 from trainer.errors import RecipeError
+from trainer.options import refuse_broken
 from trainer.play.source import recorded_files
 from trainer.scale import parallel
 
@@ -103,20 +104,20 @@ def check_source(recipe: Recipe) -> None:
             one has to sample, or no files of recorded episodes.
     """
     sampling, engine = recipe.sampling, recipe.engine
+    alone = parallel.size() == 1
     if sampling.recorded:
         recorded_files(sampling.recorded)
-    if sampling.ahead and (engine.name == "own" or sampling.recorded):
-        raise RecipeError(
-            "sampling.ahead=1 needs an engine with weights of its own, e.g. "
-            'engine.name="vllm", and new rollouts (no sampling.recorded)'
-        )
-    here = engine.name == "vllm" and not engine.urls
-    if parallel.size() > 1 and (sampling.actors or sampling.ahead or here):
-        raise RecipeError(
-            "sampling.actors, sampling.ahead and vLLM without engine.urls sample for one process, "
-            f"but there are {parallel.size()}; set engine.urls, sampling.actors=0 and "
-            "sampling.ahead=0, or start without torchrun"
-        )
+    rules = {
+        'sampling.ahead=1 needs an engine with weights of its own, e.g. engine.name="vllm", new '
+        "rollouts (no sampling.recorded) and one process, without torchrun": (
+            sampling.ahead and (engine.name == "own" or sampling.recorded or not alone)
+        ),
+        "sampling.actors and vLLM without engine.urls sample for one process, and there are "
+        f"{parallel.size()}; set engine.urls and sampling.actors=0, or start without torchrun": (
+            not alone and (sampling.actors or (engine.name == "vllm" and not engine.urls))
+        ),
+    }
+    refuse_broken(rules)
 
 
 def _free(key: str) -> bool:
