@@ -198,7 +198,8 @@ def train(
         held.enter_context(parallel.join_processes(recipe.policy.device))
         stop = held.enter_context(note_signals())
         parallel.check_alike("recipe", repr(recipe))
-        lock = parallel.run_on_first_only(lambda: held.enter_context(FolderLock(folder)))
+        lock = FolderLock(folder)
+        parallel.run_on_first(lambda: held.enter_context(lock) is None)
         parallel.run_on_first(lambda: check_folder(recipe, folder, resume=resume))
         torch.set_num_threads(recipe.run.threads or cores())
         loop = Loop(recipe, folder, stop)  # refuses a bad recipe before anything is written
@@ -215,10 +216,9 @@ def train(
             report.write(folder)
 
 
-def _prepare(recipe: Recipe, folder: Path, lock: FolderLock | None, *, resume: bool) -> None:
+def _prepare(recipe: Recipe, folder: Path, lock: FolderLock, *, resume: bool) -> None:
     """Make the run folder, with its recipe, and lock it."""
     folder.mkdir(parents=True, exist_ok=True)
-    if lock is not None:
-        lock.take()
+    lock.take()
     check_folder(recipe, folder, resume=resume)  # another process may have been here since
     recipes.save(recipe, folder / "config.toml")
