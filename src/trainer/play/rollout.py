@@ -149,13 +149,12 @@ class Rollouts:
         for part, wave in self._open_waves(tasks, sampler, seed, first):
             envs = self.envs(len(part))
             starts = map(wave.start, envs, part)
-            found: list[Episode | Failure] = []
             try:
                 found = wave.play_all((start, UNBEGUN) for start in starts)
-            finally:
-                if not found:  # after an error, some may be in the middle of a step
-                    self._pool.clear()
-                    self._workers.kill()
+            except BaseException:  # some may be in the middle of a step
+                self._pool.clear()
+                self._workers.kill()
+                raise
             for env, one in zip(envs, found, strict=True):
                 if isinstance(one, Failure):
                     self.discard(env)
