@@ -1,7 +1,5 @@
 """The start of the console command beside other packages with our import names."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import os

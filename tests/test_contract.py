@@ -106,13 +106,7 @@ def test_an_episode_keeps_every_rule_and_repeats_itself(env_id):
 WRAPPED = ("AlfWorld-v0", "SearchQA-v0", "VisualSokoban-v0")
 
 
-@pytest.mark.parametrize(
-    "env_id",
-    [
-        pytest.param(one, marks=() if one in WRAPPED else pytest.mark.long)
-        for one in WITHOUT_BROWSER
-    ],
-)
+@pytest.mark.parametrize("env_id", WRAPPED)
 def test_wrapped(env_id):
     env = gym.make(env_id)
     if not env.unwrapped.reply_form:
@@ -147,11 +141,7 @@ for env_id in sys.argv[1:]:  # each in a process that has imported nothing of ou
 
 
 @pytest.mark.parametrize(
-    "ids",
-    [
-        pytest.param(WITHOUT_BROWSER, id="light"),
-        pytest.param(["WebShopSite-v0"], marks=LONG),
-    ],
+    "ids", [pytest.param(WITHOUT_BROWSER, id="light"), pytest.param(["WebShopSite-v0"], marks=LONG)]
 )
 def test_making_needs_no_import_and_an_episode_is_the_same_in_every_process(ids):
     child = subprocess.run(

@@ -1,7 +1,5 @@
 """The examples run; agents against a stand-in for a model, which plays some ids and not others."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import io

@@ -41,11 +41,7 @@ LIGHT = {
     "typing_extensions",
 }
 # The modules of credit whose maths is on log-probabilities or learned; they may need torch.
-ON_LOG_PROBABILITIES = {
-    "gae",
-    "losses",
-    "turnrd",
-}
+ON_LOG_PROBABILITIES = {"gae", "losses", "turnrd"}
 
 
 @cache

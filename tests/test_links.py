@@ -1,7 +1,5 @@
 """Every relative link of the Markdown files leads to a file and a heading of the repository."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from pathlib import Path

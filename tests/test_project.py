@@ -1,7 +1,5 @@
 """The files around the code: one version everywhere, workflows and forms that can be read."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

@@ -3,8 +3,6 @@
 A block of text directly below one is what it prints.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The blocks of each tutorial run in order in one empty folder."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -89,6 +89,15 @@ class Episodes:
         seeds = rng.integers(2**31, size=len(order)).tolist()
         return [{"task": ids[row], "seed": one} for row, one in zip(order, seeds, strict=True)]
 
+    def require_context(self, context: str, why: str) -> None:
+        """Check the context, where a trainer plays only one.
+
+        Raises:
+            ValueError: It is another.
+        """
+        if self.prompt.context != context:
+            raise ValueError(f"{why}; use Episodes(..., context={context!r})")
+
     def start(self, *, task: int | str | None = None, seed: int | None = None) -> TextEpisode:
         """Start an episode; `release` it when it has ended.
 

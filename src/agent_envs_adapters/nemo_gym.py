@@ -19,7 +19,6 @@ from credit.rows import rows_of
 check_version("nemo-gym", "0.4")
 
 from fastapi import HTTPException
-from gymnasium.error import ResetNeeded
 from nemo_gym.base_resources_server import BaseResourcesServerConfig
 from pydantic import Field, PrivateAttr
 from resources_servers.gymnasium import GymnasiumServer, extract_text
@@ -97,15 +96,12 @@ class AgentEnvsServer(GymnasiumServer):
     ) -> Stepped:
         """Play the text of a response."""
         episode: TextEpisode | None = self.session_state.get(session_id)
-        if episode is None:
+        if episode is None or episode.done:
             raise HTTPException(
                 status_code=400, detail="no running episode in this session; call /reset first"
             )
         self._used[session_id] = time.monotonic()
-        try:
-            message, done = await episode.astep(_reply(action))
-        except ResetNeeded as error:
-            raise HTTPException(status_code=400, detail=str(error)) from error
+        message, done = await episode.astep(_reply(action))
         last = episode.records[-1]
         info = {
             "success": episode.success,

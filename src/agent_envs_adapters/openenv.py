@@ -228,10 +228,7 @@ class Session(Environment[Reply, Told, Episode]):
         """
         with self.lock_episode():
             if self.episode is None:
-                raise ResetNeeded(
-                    "no episode runs in this session: reset first; a new connection is a new "
-                    "session"
-                )
+                raise ResetNeeded("no episode runs; reset first, a new connection is a new session")
             self.episode.require_running()
             if action.stop:
                 self.episode.stop()

@@ -79,11 +79,7 @@ class Rollout:
         held_out: Episodes | None = None,
     ) -> None:
         for one in (episodes, held_out or episodes):
-            if one.prompt.context != "history":
-                raise ValueError(
-                    f"context={one.prompt.context!r} gives every turn a prompt of its own, but a "
-                    "completion of TRL is one sequence; use Episodes(..., context='history')"
-                )
+            one.require_context("history", "a completion of TRL is one sequence")
         self.episodes, self.held_out = episodes, held_out or episodes
         self.max_reply_tokens = max_reply_tokens
         self._chat: Chat | None = None

@@ -151,8 +151,7 @@ class EpisodeLoop(AgentLoopBase):
         if self.reply_tokens > (most := self.rollout_config.response_length):
             raise ValueError(
                 f"rollout.response_length={most} leaves no room for a reply of "
-                f"{self.reply_tokens} tokens; raise it, or write the data set with a smaller "
-                "max_reply_tokens"
+                f"{self.reply_tokens} tokens; raise it, or lower max_reply_tokens of write_tasks"
             )
         sample = partial(
             self.server_manager.generate,
@@ -289,8 +288,8 @@ def assign(
     columns = data.non_tensor_batch
     if missing := [name for name in ("turn_records", "trajectory", "uid") if name not in columns]:
         raise ValueError(
-            f"the batch has no {missing[0]}; play it with the agent loop {AGENT!r}, and use one of "
-            f"the trainers {', '.join(PREFIX + mode for mode in MODES)}"
+            f"the batch has no {missing[0]}; set agent_name to {AGENT!r} in the data set, as "
+            f"write_tasks does, and use one of the trainers {', '.join(map(PREFIX.__add__, MODES))}"
         )
     records = columns["turn_records"]
     rows = rows_of(records, columns["uid"], trajectory=columns["trajectory"])
@@ -404,23 +403,20 @@ def _with_records(stored: Any, tags: Sequence[Mapping[str, Any]]) -> DataProto:
     """
     played, uid = (stored.pop(name).tolist() for name in ("extra_fields", "uid"))
     padded = stored.to_padded_tensor()
-    columns = {name: np.empty(len(tags), dtype=object) for name in ("turn_records", "trajectory")}
+    mask, columns = padded.select("response_mask"), {"uid": np.array(uid, dtype=object)}
+    of_turns = {name: np.empty(len(tags), dtype=object) for name in ("turn_records", "trajectory")}
     for row, (one, tag) in enumerate(zip(played, tags, strict=True)):
         records = [] if tag.get("is_padding") else one.get("turn_records")
-        if records is None:
-            raise ValueError(
-                f"row {row} has no turn_records; set agent_name to {AGENT!r} in the data set, as "
-                "write_tasks does"
-            )
+        if records is None:  # of another agent loop, which `assign` refuses
+            return DataProto(mask, columns)
         if "entropy" in padded:
             means = [padded["entropy"][row, slice(*record["span"])].mean() for record in records]
             records = [
                 record | {"entropy": float(mean)}
                 for record, mean in zip(records, means, strict=True)
             ]
-        columns["turn_records"][row], columns["trajectory"][row] = records, one["trajectory"]
-    columns["uid"] = np.array(uid, dtype=object)
-    return DataProto(padded.select("response_mask"), columns)
+        of_turns["turn_records"][row], of_turns["trajectory"][row] = records, one["trajectory"]
+    return DataProto(mask, columns | of_turns)
 
 
 for _name in credit.names():

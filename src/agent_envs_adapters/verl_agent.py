@@ -83,11 +83,7 @@ class EpisodeManager(EnvironmentManagerBase):
         group_size: int = 1,
         seed: int | None = None,
     ) -> None:
-        if episodes.prompt.context != "turn":
-            raise ValueError(
-                f"context={episodes.prompt.context!r} makes one conversation of an episode, but "
-                "verl-agent makes a prompt for each turn; use Episodes(..., context='turn')"
-            )
+        episodes.require_context("turn", "verl-agent makes a prompt for each turn")
         super().__init__(episodes, None, config)
         self.groups, self.group_size = groups, group_size
         self._rng = None if seed is None else np.random.default_rng(seed)
@@ -228,10 +224,7 @@ def assign(data: Any, estimator: Estimator, rng: np.random.Generator | None = No
     columns = data.non_tensor_batch
     anchors = columns["anchor_obs"]
     if not all(isinstance(anchor, Anchor) for anchor in anchors):
-        raise ValueError(
-            "anchor_obs has other anchors than those of EpisodeManager; pass its make_envs to the "
-            "trainer"
-        )
+        raise ValueError("anchor_obs is not of EpisodeManager; pass its make_envs to the trainer")
     records = [[anchor.record] for anchor in anchors]
     rows = rows_of(records, columns["uid"], trajectory=columns["traj_uid"])
     data.batch["advantages"] = rows.scatter(

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from functools import partial
 from math import sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from agent_envs.cli.console import make_printable
-from trainer.run import evaluate, provenance
-from trainer.run import run_folder as records
-from trainer.run.checkpoint import read_json
+from trainer.options import flatten
+from trainer.run import evaluate
+from trainer.run.run_folder import RunFolder, read_config, total_steps
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from rich.console import Group
 
     from trainer.run.evaluate import Evaluation, Paired
-    from trainer.run.provenance import Provenance
 
 _TASKS = 5  # most tasks that are named
 _NAMES = ("name", "about")
@@ -64,13 +62,13 @@ def side(folder: Path, step: int | None = None) -> Side:
         CompareError: It has no such evaluation, or was cut short.
         ValueError: Its configuration is damaged.
     """
-    _, tree = records.read_config(folder)
-    found, damaged = records.read_evaluations(folder)
-    known, total = dict(found), records.total_steps(tree)
-    made = _provenance(folder)
-    if damaged and step not in known:
+    _, tree = read_config(folder)
+    run = RunFolder(folder)
+    known, total = dict(run.read_evaluations()), total_steps(tree)
+    if run.damaged and (total if step is None else step) not in known:
         raise CompareError(
-            f"{damaged[0]}; evaluate the run again, or read it with the agent-envs that wrote it"
+            f"{run.damaged[0]}; evaluate the run again, or read it with the agent-envs that wrote "
+            "it"
         )
     if not known:
         raise CompareError(
@@ -88,19 +86,12 @@ def side(folder: Path, step: int | None = None) -> Side:
         raise CompareError(
             f"{folder} has no evaluation of step {wanted}; it has {', '.join(map(str, known))}"
         )
-    versions = made.versions if made else None
-    return Side(folder, wanted, known[wanted], records.flat(tree), versions)
-
-
-def _provenance(folder: Path) -> Provenance | None:
-    """The provenance of a run, None with a warning if it is damaged."""
-    path = folder / provenance.FILE
-    found, damaged = records.readable(
-        [path] if path.is_file() else [], partial(read_json, kind=provenance.Provenance)
-    )
-    for one in damaged:
+    noted = len(run.damaged)
+    made = run.read_provenance()
+    for one in run.damaged[noted:]:
         warnings.warn(one, stacklevel=2)
-    return found[0][1] if found else None
+    options = {key: value for key, value in flatten(tree) if value != {}}
+    return Side(folder, wanted, known[wanted], options, made.versions if made else None)
 
 
 def difference(first: Evaluation, second: Evaluation) -> Difference:

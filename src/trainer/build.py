@@ -15,7 +15,6 @@ import torch
 
 from trainer.engine import Decoding, Sampler
 from trainer.engine.own import OwnEngine
-from trainer.errors import RecipeError
 from trainer.model.policy import Policy
 from trainer.model.weights import FULL
 from trainer.play import failures
@@ -81,24 +80,8 @@ def load_partner(partner: PartnerOptions, policy: Model) -> PolicyPartner | None
 
 
 def make_rollouts(recipe: Recipe, split: str, *, blind: tuple[str, ...] = ()) -> Rollouts:
-    """Rollouts of the recipe's environment on the tasks of a split.
-
-    Raises:
-        RecipeError: A policy as partner, which samples in this process, with other processes; or
-            actors of Ray without servers.
-    """
+    """Rollouts of the recipe's environment on the tasks of a split."""
     sampling = recipe.sampling
-    if recipe.partner.model and (recipe.env.processes or sampling.actors):
-        raise RecipeError(
-            f"partner.model={recipe.partner.model!r} samples in this process; set env.processes=0 "
-            "and sampling.actors=0"
-        )
-    if sampling.actors and (parallel.size() > 1 or not recipe.engine.urls):
-        raise RecipeError(
-            f"sampling.actors={sampling.actors} works with one process, without torchrun, and with "
-            "servers that all machines reach; set engine.name=vllm and engine.urls, or "
-            "sampling.actors=0"
-        )
     made = partial(PooledRollouts, pool=load_pool(sampling.actors)) if sampling.actors else Rollouts
     return made(
         recipe.env,
@@ -123,20 +106,13 @@ def make_engine(
     """The engine of a run in `folder`, with the policy's weights under a version.
 
     Raises:
-        RecipeError: Options contradict each other, or the model does not fit the engine.
+        ValueError: The model does not fit the engine.
         EngineError: vLLM cannot be reached, or does not follow the policy.
     """
     if options.name == "own":
-        if options.urls or options.options:
-            raise RecipeError('engine.urls and engine.options belong to engine.name="vllm"')
         return OwnEngine(policy, version)
     from trainer.engine.vllm import VLLMEngine
 
-    if parallel.size() > 1 and not options.urls:
-        raise RecipeError(
-            f"vLLM in this process samples for one process, but there are {parallel.size()}; start "
-            "servers and set engine.urls, or start without torchrun"
-        )
     return VLLMEngine(policy, options, folder, version)
 
 

@@ -15,13 +15,10 @@ _MEMORY = (
     "sampling.rows, sampling.max_tokens, env.processes), or end other programs; `agent-envs "
     "doctor` says what a recipe needs"
 )
-_PROCESSES = (
-    "no further process can be started, since the machine or the user's limit (`ulimit -u`) allows "
-    "no more; lower env.processes, sampling.actors or sampling.rows, or end other programs"
-)
-_THREADS = (
-    "no further thread can be started, since memory or the user's limit (`ulimit -u`) allows no "
-    "more; lower run.threads, sampling.rows or env.processes"
+_STARTS = (
+    "no further process or thread can be started, since memory or the user's limit (`ulimit -u`) "
+    "allows no more; lower env.processes, sampling.actors, sampling.rows or run.threads, or end "
+    "other programs"
 )
 _DISK = "the disk is full; make room, or choose a folder on another one with --out"
 _FILES = (
@@ -37,25 +34,16 @@ class RecipeError(ValueError):
 def find_shortage(error: BaseException) -> str:
     """What the machine ran out of and what to lower; "" for any other error."""
     number = error.errno if isinstance(error, OSError) else None
-    lacked = ""
     if is_of_memory(error):
-        lacked = _MEMORY
-    elif is_of_disk(error):
-        lacked = _DISK
-    elif isinstance(error, RuntimeError) and "can't start new thread" in message_of(error):
-        lacked = _THREADS
-    elif number in {errno.EMFILE, errno.ENFILE}:
-        lacked = _FILES
-    elif number == errno.EAGAIN:
-        last = [call.filename for call in traceback.extract_tb(error.__traceback__)[-2:]]
-        if subprocess.__file__ in last or any("multiprocessing" in file for file in last):
-            lacked = _PROCESSES
-    return lacked
-
-
-def is_of_disk(error: BaseException) -> bool:
-    """Whether a disk, or the user's share of it, is full."""
-    return isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}
+        return _MEMORY
+    if number in {errno.ENOSPC, errno.EDQUOT}:
+        return _DISK
+    if number in {errno.EMFILE, errno.ENFILE}:
+        return _FILES
+    last = [call.filename for call in traceback.extract_tb(error.__traceback__)[-2:]]
+    starts = subprocess.__file__ in last or any("multiprocessing" in file for file in last)
+    no_thread = isinstance(error, RuntimeError) and "can't start new thread" in message_of(error)
+    return _STARTS if no_thread or (number == errno.EAGAIN and starts) else ""
 
 
 def is_of_torch(error: BaseException) -> bool:

@@ -15,7 +15,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from trainer.errors import RecipeError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Iterator, Mapping
 
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 Count = Annotated[int, Field(ge=0)]
@@ -52,3 +52,15 @@ def explain_error(error: ValidationError, *section: str) -> str:
         said = problem["msg"].removeprefix("Value error, ")
         problems.append(f"{named}: {said}" if named else said)
     return "; ".join(problems)
+
+
+def flatten(
+    tree: Mapping[str, Any], whole: Container[str] = (), prefix: str = ""
+) -> Iterator[tuple[str, Any]]:
+    """Dotted keys and values of nested tables; one that is empty or in `whole` is a value."""
+    for name, value in tree.items():
+        key = prefix + name
+        if isinstance(value, dict) and value and key not in whole:
+            yield from flatten(value, whole, f"{key}.")
+        else:
+            yield key, value

@@ -27,14 +27,14 @@ from trainer.errors import RecipeError
 from trainer.learn.sft import Sft
 from trainer.learn.update import Update
 from trainer.model.policy import Model
-from trainer.options import STRICT, Count, Positive, Threads, explain_error
+from trainer.options import STRICT, Count, Positive, Threads, explain_error, flatten
 from trainer.play.environments import Env, PromptOptions
 from trainer.play.partner import PartnerOptions
 from trainer.run.checkpoint import write_text
 from trainer.run.evaluate import Eval
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
 
 BesidePolicy: TypeAlias = Literal["critic", "prm", "turnrd", "judge"]
@@ -85,7 +85,11 @@ class Credit:
 
 @dataclass(frozen=True, config=STRICT)
 class Recipe:
-    """All options of a run, by section. The name is also that of its folder in `runs`."""
+    """All options of a run, by section. The name is also that of its folder in `runs`.
+
+    Raises:
+        ValueError: Options of several sections contradict each other.
+    """
 
     name: Annotated[str, Field(pattern=r"^[^/\\]*[^/\\.][^/\\]*$")] = "recipe"
     about: str = ""
@@ -100,6 +104,26 @@ class Recipe:
     credit: Credit = field(default_factory=Credit)
     update: Update = field(default_factory=Update)
     eval: Eval = field(default_factory=Eval)
+
+    def __post_init__(self) -> None:
+        sampling, engine, partner = self.sampling, self.engine, self.partner.model
+        rules = {
+            f"partner.model={partner!r} samples in this process; set env.processes=0 and "
+            "sampling.actors=0": partner and (self.env.processes or sampling.actors),
+            f"sampling.actors={sampling.actors} needs servers that all machines reach; set "
+            "engine.name=vllm and engine.urls, or sampling.actors=0": (
+                sampling.actors and not engine.urls
+            ),
+            'engine.urls and engine.options belong to engine.name="vllm"': (
+                engine.name == "own" and (engine.urls or engine.options)
+            ),
+            f"sampling.recorded needs credit.name=dpo, got {self.credit.name!r}: all other "
+            "estimators learn from the policy's own rollouts": (
+                sampling.recorded and self.credit.name != "dpo"
+            ),
+        }
+        if broken := [rule for rule, is_broken in rules.items() if is_broken]:
+            raise ValueError("; ".join(broken))
 
 
 def load(recipe: str | Path | recipes.Composition, overrides: Iterable[str] = ()) -> Recipe:
@@ -123,7 +147,7 @@ def load(recipe: str | Path | recipes.Composition, overrides: Iterable[str] = ()
     if any(key == ("credit", "name") and value != before for key, value in pairs):
         tree.get("credit", {}).pop("options", None)  # they belong to another estimator
     for key, value in pairs:
-        _override(tree, key, value)
+        recipes.set_option(tree, key, value)
     return parse(tree)
 
 
@@ -134,7 +158,7 @@ def parse(tree: Mapping[str, Any]) -> Recipe:
         RecipeError: A key is unknown, or a value is invalid.
     """
     known = _options(Recipe)
-    for key, _ in _flatten(tree, known):
+    for key, _ in flatten(tree, known):
         if key not in known:
             raise RecipeError(_explain_unknown(key))
     try:
@@ -152,7 +176,7 @@ def save(recipe: Recipe, path: Path) -> None:
 
 def changes(before: Recipe, after: Recipe) -> list[str]:
     """Dotted keys in which two recipes differ."""
-    one, other = (dict(_flatten(asdict(recipe))) for recipe in (before, after))
+    one, other = (dict(flatten(asdict(recipe))) for recipe in (before, after))
     return sorted(key for key in {*one, *other} if one.get(key, {}) != other.get(key, {}))
 
 
@@ -165,29 +189,14 @@ def _read_run(config: Path) -> dict[str, Any]:
     Raises:
         RecipeError: The file is not TOML, or does not have exactly the options of this version.
     """
-    try:
-        tree = tomllib.loads(config.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise RecipeError(f"{config} is not TOML: {error}") from error
+    tree: dict[str, Any] = recipes.parse_file(config).unwrap()
     known = _options(Recipe)
-    there = dict(_flatten(tree, known))
-    if there.keys() != known.keys():
-        found = [f"sets {key}" for key in sorted(there.keys() - known.keys())]
-        found += [f"lacks {key}" for key in known if key not in there]
+    if other := sorted(known.keys() ^ dict(flatten(tree, known)).keys()):
         raise RecipeError(
-            f"{config} is incomplete or of another version: it {', '.join(found[:3])}; restore it, "
-            "install the version that made it, or start a new run with --out DIR"
+            f"{config} is incomplete or of a version with other options ({', '.join(other[:3])}); "
+            "restore it, install the version that made it, or start a new run with --out DIR"
         )
     return tree
-
-
-def _override(tree: dict[str, Any], path: recipes.Key, value: Any) -> None:
-    *sections, last = path
-    for section in sections:
-        if not isinstance(tree.get(section), dict):
-            tree[section] = {}
-        tree = tree[section]
-    tree[last] = value
 
 
 def key_of(override: str) -> str:
@@ -233,19 +242,7 @@ def _full(path: recipes.Key) -> recipes.Key:
 
 def _options(recipe: type[Recipe]) -> dict[str, Any]:
     """All options by dotted key, with their defaults."""
-    return dict(_flatten(asdict(recipe())))
-
-
-def _flatten(
-    tree: Mapping[str, Any], whole: Container[str] = (), prefix: str = ""
-) -> Iterator[tuple[str, Any]]:
-    """Dotted keys and values of nested tables; one that is empty or an option stays `whole`."""
-    for name, value in tree.items():
-        key = prefix + name
-        if isinstance(value, dict) and value and key not in whole:
-            yield from _flatten(value, whole, f"{key}.")
-        else:
-            yield key, value
+    return dict(flatten(asdict(recipe())))
 
 
 def _explain_unknown(key: str) -> str:
@@ -253,10 +250,9 @@ def _explain_unknown(key: str) -> str:
     known = _options(Recipe)
     if inside := [option for option in known if f".{key}." in f".{option}"]:
         return f"{key!r} is a section, not an option; it has {', '.join(inside)}"
-    last = key.rpartition(".")[2]
 
     def compare(option: str) -> float:
-        pairs = (key, option), (last, option.rpartition(".")[2])
+        pairs = (key, option), (key.rpartition(".")[2], option.rpartition(".")[2])
         return sum(SequenceMatcher(None, *pair).ratio() for pair in pairs)
 
     near = ", ".join(nlargest(3, known, key=compare))

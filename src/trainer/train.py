@@ -15,7 +15,7 @@ divide the tasks and the rows, and take the same steps as one.
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -31,10 +31,11 @@ from trainer.learn.correction import correct_rows, fill_entropies
 from trainer.learn.rows import make_rows
 from trainer.methods import Experience
 from trainer.play.source import draw_tasks
-from trainer.run import provenance, report
+from trainer.run import report
 from trainer.run.checks import check_folder
 from trainer.run.lock import FolderLock
 from trainer.run.metrics import Metrics, Silent, concentration, describe, open_tracker
+from trainer.run.run_folder import write_provenance
 from trainer.run.session import Session
 from trainer.run.stopping import note_signals
 from trainer.scale import parallel
@@ -69,7 +70,6 @@ class Loop(Session):
         self.stop_if_asked()
         if self.step == 0 and not self.warm:
             self.start()
-        self.evaluate_again()
         while self.step < self.last:
             self.stop_if_asked()
             self.step += 1
@@ -198,9 +198,8 @@ def train(
         held.enter_context(parallel.join_processes(recipe.policy.device))
         stop = held.enter_context(note_signals())
         parallel.check_alike("recipe", repr(recipe))
-        lock = FolderLock(folder)
-        parallel.run_on_first(lambda: held.enter_context(lock) is None)
-        parallel.run_on_first(lambda: check_folder(recipe, folder, resume=resume))
+        lock = held.enter_context(closing(FolderLock(folder)))
+        parallel.run_on_first(lambda: _enter(recipe, folder, lock, resume=resume))
         torch.set_num_threads(recipe.run.threads or cores())
         loop = Loop(recipe, folder, stop)  # refuses a bad recipe before anything is written
         parallel.run_on_first(lambda: _prepare(recipe, folder, lock, resume=resume))
@@ -209,16 +208,23 @@ def train(
             loop.run(Silent())
             return
         totals = {"start": 1, "sft": recipe.sft.steps, "rl": recipe.run.steps}
-        trackers = [open_tracker(name, folder, asdict(recipe)) for name in track]
+        trackers = [open_tracker(name, folder, asdict(recipe)) for name in dict.fromkeys(track)]
         with Metrics(folder, totals, console=console, trackers=trackers) as log:
-            provenance.write(folder, loop.tasks, loop.panel)
+            write_provenance(folder, loop.tasks, loop.panel)
             loop.run(log)
             report.write(folder)
 
 
+def _enter(recipe: Recipe, folder: Path, lock: FolderLock, *, resume: bool) -> None:
+    """Lock the folder if it has been a run's, and refuse one that cannot be used."""
+    if lock.path.is_file():
+        lock.take()
+    check_folder(recipe, folder, resume=resume)
+
+
 def _prepare(recipe: Recipe, folder: Path, lock: FolderLock, *, resume: bool) -> None:
-    """Make the run folder, with its recipe, and lock it."""
+    """Make the run folder, with its lock and recipe; another process may have been here since."""
     folder.mkdir(parents=True, exist_ok=True)
-    lock.take()
-    check_folder(recipe, folder, resume=resume)  # another process may have been here since
+    lock.path.touch()
+    _enter(recipe, folder, lock, resume=resume)
     recipes.save(recipe, folder / "config.toml")

@@ -1,7 +1,5 @@
 """A server of chat completions on loopback that misbehaves as its script says."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import socket

@@ -1,7 +1,5 @@
 """Lets tests, and the processes they start, import the toy environment beside them."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from pathlib import Path

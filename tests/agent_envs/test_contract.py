@@ -218,13 +218,6 @@ def test_bad_options_and_actions_are_refused_and_the_episode_goes_on(given, erro
     assert env.step("right")[4]["turn"] == 1
 
 
-@pytest.mark.parametrize(
-    "options", [{"task": 3}, {"task": np.int64(3)}, {"task_id": "toy/train/5"}]
-)
-def test_a_task_can_be_named(options):
-    assert Hallway().reset(options=options)[1]["task_id"] == "toy/train/5"
-
-
 def test_seeds_draw_every_task_and_naming_the_drawn_one_changes_nothing():
     env = Hallway()
     drawn = set()

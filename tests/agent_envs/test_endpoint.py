@@ -1,11 +1,8 @@
 """Endpoints against a server on loopback that misbehaves in every known way."""
 
-from __future__ import annotations
-
 import json
 import logging
 import math
-import multiprocessing
 import os
 import pickle
 import random
@@ -26,7 +23,6 @@ from agent_envs.endpoint import (
     EndpointError,
     Usage,
     open_endpoint,
-    read_json,
     read_number,
     read_usage,
 )
@@ -71,9 +67,6 @@ def read(answer):
 
 def ask_json(endpoint, messages=HELLO, schema=SCHEMA):
     return endpoint.ask_json(messages, schema=schema, read=read, about="a talk")
-
-
-# what is asked, and what is answered
 
 
 def test_an_answer_is_asked_for_and_counted(server, endpoint):
@@ -147,13 +140,6 @@ def test_json_is_found_in_what_models_write_or_asked_for_again(server, endpoint,
     assert len(str(error.value)) < 800
 
 
-def test_the_last_array_or_object_is_read():
-    assert read_json("Turn [1] was good: [0.5, [1]]", "[") == [0.5, [1]]
-    assert read_json('{"labels": [1, 2]}') == {"labels": [1, 2]}
-    with pytest.raises(ValueError, match=r"no JSON that begins with \["):
-        read_json("{}!", "[")
-
-
 def knows(*forms):
     """A server that refuses other forms of the answer, and answers what it was not told badly."""
 
@@ -186,9 +172,6 @@ def test_a_server_without_schemas_is_told_the_schema(server, endpoint, forms, fi
     assert told == [one["type"] != "json_schema" for one in asked]
     assert len(caplog.records) == (len(first) > 1)
     assert ask(endpoint) == '{"a": 1}' if "text" in forms else True
-
-
-# faults
 
 
 SHORT = 0.4
@@ -282,9 +265,6 @@ def test_a_server_says_when_to_come_again(server, endpoint, caplog):
     assert "requests a wait of 6 s" in caplog.text
 
 
-# outages
-
-
 def test_an_outage_is_waited_out_and_logged_once(server, endpoint, caplog):
     patient = replace(endpoint, retries=1, outage=30.0)
     server.script = [chat.fails(503)] * 20
@@ -298,38 +278,6 @@ def test_an_outage_is_waited_out_and_logged_once(server, endpoint, caplog):
     assert patient.usage.requests == 24
 
 
-@pytest.mark.slow
-def test_a_server_that_restarts_is_found_again():
-    with ChatServer(says("before")) as server:
-        endpoint = Endpoint("stub", server.url, retries=0, outage=20.0)
-        assert ask(endpoint) == "before"
-        port = server.server_port
-    with ThreadPoolExecutor(1) as pool:
-        answer = pool.submit(ask, endpoint)
-        time.sleep(0.3)
-        assert not answer.done()
-        with ChatServer(says("after"), port):
-            assert answer.result(timeout=20) == "after"
-    assert endpoint.usage.requests == 2  # what nobody heard does not count
-
-
-def test_a_question_that_breaks_the_server_does_not_wait_for_ever(server, endpoint):
-    """Others are answered meanwhile."""
-    poison = [{"role": "user", "content": "poison"}]
-
-    def act(handler):
-        bad = handler.body["messages"] == poison
-        handler.say({"error": "broken"} if bad else chat.completion("fine"), 500 if bad else 200)
-
-    server.act = act
-    endpoint = replace(endpoint, outage=0.5, parallel=1)
-    with ThreadPoolExecutor(2) as pool:
-        broken = pool.submit(endpoint.ask, poison, about="poison")
-        while not broken.done():
-            assert ask(endpoint) == "fine"
-    assert "on poison" in str(broken.exception())
-
-
 def test_an_interrupt_is_heard_at_once(server, endpoint):
     server.act = chat.hangs
     threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGINT]).start()
@@ -339,9 +287,6 @@ def test_an_interrupt_is_heard_at_once(server, endpoint):
     assert time.monotonic() - began < 5
     server.act = says("hello")
     assert ask(endpoint) == "hello"
-
-
-# budgets
 
 
 def test_budgets(server, endpoint):
@@ -371,9 +316,6 @@ def test_a_budget_of_tokens_needs_a_server_that_counts(server, endpoint):
         assert ask(endpoint) == "hello"
         with pytest.raises(EndpointError, match="set budget_requests instead"):
             ask(replace(endpoint, budget_tokens=10))
-
-
-# the key
 
 
 def test_the_key_goes_to_the_server_and_nowhere_else(
@@ -412,9 +354,6 @@ def test_a_message_that_is_cut_has_no_part_of_the_key(server, endpoint, monkeypa
         with pytest.raises(EndpointError) as error:
             ask_json(replace(endpoint, retries=0))
         assert KEY[:6] not in str(error.value)
-
-
-# the cache
 
 
 def test_the_cache_keeps_apart_all_that_changes_an_answer_and_nothing_else(
@@ -458,9 +397,6 @@ def test_only_answers_in_the_form_asked_for_are_kept_and_a_broken_file_is_named(
             ask_json(kept)
 
 
-# threads and processes
-
-
 def test_many_are_under_way_at_the_same_time_and_no_more_than_allowed(server, endpoint):
     def act(handler):  # nobody is answered before 17 have asked
         if server.flying > 16:
@@ -479,25 +415,6 @@ def test_many_are_under_way_at_the_same_time_and_no_more_than_allowed(server, en
     for _ in range(5):
         ask(endpoint)
     assert len(server.connections) == known  # used again
-
-
-def _child(endpoint, answers):
-    answers.put((ask(endpoint), endpoint.usage.requests))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_processes_ask_for_themselves(server, endpoint, method):
-    ask(endpoint)
-    context = multiprocessing.get_context(method)
-    answers = context.SimpleQueue()
-    child = context.Process(target=_child, args=(endpoint, answers))
-    child.start()
-    assert answers.get() == ("hello", 1)
-    child.join()
-    assert child.exitcode == 0
-    assert ask(endpoint) == "hello"
-    assert endpoint.usage.requests == 2
 
 
 LEAVES = """
@@ -519,9 +436,6 @@ def test_a_request_that_hangs_does_not_keep_a_process_from_its_end(server):
     ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert ended.stdout == "bye\n"
     assert time.monotonic() - began < 25
-
-
-# pauses
 
 
 @pytest.mark.parametrize(
@@ -547,9 +461,6 @@ def test_pauses_grow_up_to_a_limit_and_draw_from_a_generator_of_their_own(monkey
     assert all(low <= wait <= high for wait, (low, high) in zip(waited, bounds, strict=True))
     assert random.getstate() == before
     assert (web.count_tries(1), web.count_tries(3)) == ("1 try", "3 tries")
-
-
-# options
 
 
 WRONG_OPTIONS = [

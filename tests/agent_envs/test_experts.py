@@ -1,7 +1,5 @@
 """Experts of every environment: one protocol, an Explorer that is not told what is hidden."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 

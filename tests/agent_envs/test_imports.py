@@ -1,7 +1,5 @@
 """Import strings and shipped files: what they find, and the message of each mistake."""
 
-from __future__ import annotations
-
 import re
 from functools import partial
 

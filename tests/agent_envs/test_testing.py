@@ -13,7 +13,7 @@ from hallway import PANEL, Hallway, Walker, alter, inform, report, return_other,
 
 from agent_envs import Panel, ParseReply, Prompt
 from agent_envs.testing import ContractError, check_agent_env, digest, play, say_words
-from agent_envs.testing.episodes import Start, list_steps, quote
+from agent_envs.testing.episodes import Start
 
 
 def answer(reason: str, **change: Any) -> Hallway:
@@ -282,17 +282,3 @@ def test_play_ends_and_digest_depends_on_the_seed():
     assert records[-1].ended
     assert [record.info["turn"] for record in records] == list(range(len(records)))
     assert digest(env, 3) == digest(env, 3) != digest(env, 4)
-
-
-def test_steps_are_quoted_whole_or_cut_and_counted():
-    assert quote("press") == "'press'"
-    assert quote("x" * 300, 10) == "'xxxxxxx…' (300 characters)"
-    assert list_steps(["a", "b", "b", *["c"] * 5]) == "'a', 'b', 'b', 'c' (5 times)"
-    assert list_steps([]) == "nothing"
-
-
-def test_discrete_actions_are_allowed():
-    unlisted = state(lambda *_: {"admissible_actions": []})
-    turns = ("left", "right").__getitem__
-    env = gym.wrappers.TransformAction(unlisted, turns, gym.spaces.Discrete(2))
-    check_agent_env(env, copies=False)  # a class made by a function does not pickle

@@ -89,19 +89,6 @@ def test_same_step_keeps_the_last_observation_and_info(mode):
         env.close()
 
 
-def test_disabled_waits_for_a_reset():
-    env = make_vec("Hallway-v0", 2, autoreset="disabled")
-    env.reset(seed=1)
-    ended = np.zeros(2, bool)
-    while not ended.any():
-        _, _, terminated, truncated, _ = env.step(("left", "look"))
-        ended = terminated | truncated
-    observations, info = env.reset(options={"reset_mask": ended})
-    assert observations[0] == "You are in a hallway."
-    assert info["turn"][0] == 0
-    env.close()
-
-
 def test_tasks_wrappers_and_arguments_reach_every_copy():
     env = make_vec("Hallway-v0", 2, env_kwargs={"max_turns": 1}, wrappers=[ParseReply])
     _, info = env.reset(seed=1, options={"task": 4})

@@ -1,7 +1,5 @@
 """What the tests of adapters share: replies that solve a task, and replies that do not."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -48,7 +46,7 @@ def run_page(name, folder, **variables):
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
     assert child.returncode == 0, child.stderr
     return child.stdout

@@ -1,16 +1,14 @@
 """The episode core of the adapters: what is read, what is recorded, and whose environment it is."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib
 import json
-import pickle
 import re
 import shutil
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import gymnasium as gym
@@ -45,9 +43,6 @@ def played(episodes, *replies, task="corridor/3"):
     return episode
 
 
-# what the model reads
-
-
 def test_a_conversation():
     episode = Episodes("Corridor-v0").start(task="corridor/2", seed=0)
     assert (episode.task_id, episode.goal) == ("corridor/2", "Walk 2 steps.")
@@ -67,9 +62,6 @@ def test_a_prompt_for_each_turn():
     assert message.startswith("You are an expert agent")
     # as past action and as admissible one; only one past turn is shown
     assert (message.count("'east'"), message.count("'north'")) == (2, 1)
-
-
-# what is recorded
 
 
 def test_the_records_of_an_episode():
@@ -102,24 +94,6 @@ def test_turns_of_verifiers_are_recorded():
     assert all(set(record.turn_reward) == {"xml_format"} for record in episode.records)
 
 
-class Moody(AgentEnv):
-    """Reports a turn reward of another name at every turn."""
-
-    def __init__(self, max_turns=5, render_mode=None):
-        super().__init__(Panel("train", ("one",)), max_turns=max_turns, render_mode=render_mode)
-
-    def begin(self, task_id):
-        self.turns = 0
-        return "A goal.", Turn("", anchor="0")
-
-    def act(self, action):
-        self.turns += 1
-        return Turn("", anchor="0", extra={"turn_reward": {f"r{self.turns}": 1.0}})
-
-
-# ends
-
-
 def test_an_ended_episode_takes_no_reply():
     episode = played(Episodes("Corridor-v0"), EAST, task="corridor/1")
     with pytest.raises(ResetNeeded, match="'corridor/1' has ended"):
@@ -144,13 +118,6 @@ def test_stop_cuts_an_episode_off():
     assert episode.records == kept
     with pytest.raises(ResetNeeded):
         episode.step(EAST)
-
-
-def test_stop_after_the_end_changes_nothing():
-    episode = played(Episodes("Corridor-v0"), EAST, task="corridor/1")
-    kept = list(episode.records)
-    episode.stop()
-    assert (episode.records, episode.outcome, episode.truncated) == (kept, 1.0, False)
 
 
 def test_an_episode_stopped_before_its_first_turn_has_no_records():
@@ -180,26 +147,15 @@ def test_a_cut_episode_ends_as_one_at_the_limit_of_turns():
     assert ends[0][0] == pytest.approx(-0.1)
 
 
-# environments
-
-
 def test_released_environments_are_used_again(corridor):
     episodes = Episodes("Corridor-v0")
     for _ in range(3):
-        episodes.release(played(episodes, EAST))
+        episodes.release(episode := played(episodes, EAST))
+        assert (episode.truncated, episode.records[-1].outcome) == (True, 0.0)  # stopped
     assert len(corridor.MADE) == 1
     both = [episodes.start(), episodes.start()]
     assert len(corridor.MADE) == 2
     assert both[0].env.unwrapped is not both[1].env.unwrapped
-
-
-def test_release_stops_a_running_episode():
-    episodes = Episodes("Corridor-v0")
-    episode = played(episodes, EAST)
-    episodes.release(episode)
-    assert (episode.done, episode.truncated, episode.records[-1].outcome) == (True, True, 0.0)
-    with pytest.raises(ResetNeeded):
-        episode.step(EAST)
 
 
 @pytest.mark.parametrize(
@@ -223,15 +179,6 @@ def test_what_does_not_exist_or_fit_is_refused_in_one_line(make, name, options, 
     assert "pydantic" not in str(caught.value)
 
 
-def test_an_environment_is_never_lent_twice(corridor):
-    episodes, others = Episodes("Corridor-v0"), Episodes("Corridor-v0")
-    episode = played(episodes, EAST)
-    episodes.release(episode)
-    episodes.release(episode)  # again
-    running = [*(episodes.start() for _ in range(3)), *(others.start() for _ in range(3))]
-    assert len({id(one.env.unwrapped) for one in running}) == 6
-
-
 def test_an_unknown_task_keeps_the_environment(corridor):
     episodes = Episodes("Corridor-v0")
     for task in ("corridor/9", 99):
@@ -239,12 +186,6 @@ def test_an_unknown_task_keeps_the_environment(corridor):
             episodes.start(task=task)
     assert episodes.start(task=4).task_id == "corridor/5"
     assert len(corridor.MADE) == 1
-
-
-def test_a_task_of_another_split_is_refused():
-    other = Episodes("AlfWorld-v0", split="valid_unseen").panel.task_ids[0]
-    with pytest.raises(ValueError, match="no task"):
-        Episodes("AlfWorld-v0").start(task=other)
 
 
 def test_close_closes_what_is_not_in_use(monkeypatch, corridor):
@@ -266,17 +207,6 @@ def test_close_closes_what_is_not_in_use(monkeypatch, corridor):
     assert closed == [free, used]
 
 
-# tasks of a data set
-
-
-def test_tasks_in_the_order_of_the_panel():
-    episodes = Episodes("Corridor-v0")
-    tasks = episodes.tasks()
-    assert [task["task"] for task in tasks] == list(episodes.panel.task_ids)
-    assert json.loads(json.dumps(tasks)) == tasks
-    assert [episodes.start(**task).task_id for task in tasks] == list(episodes.panel.task_ids)
-
-
 def test_drawn_tasks_do_not_repeat_before_all_have_occurred():
     episodes = Episodes("Corridor-v0")
     tasks = episodes.tasks(12, seed=3)
@@ -286,20 +216,6 @@ def test_drawn_tasks_do_not_repeat_before_all_have_occurred():
     assert len({task["seed"] for task in tasks}) == 12
     assert tasks == Episodes("Corridor-v0").tasks(12, seed=3)
     assert tasks != episodes.tasks(12, seed=4)
-
-
-# copies and threads
-
-
-def test_a_pickled_copy_has_environments_of_its_own(corridor):
-    episodes = Episodes("Corridor-v0", invalid_penalty=-0.1, max_turns=4)
-    running = played(episodes, NORTH)
-    copy = pickle.loads(pickle.dumps(episodes))
-    assert copy.env == episodes.env
-    assert copy.prompt == episodes.prompt
-    other = played(copy, NORTH)
-    assert other.env.unwrapped is not running.env.unwrapped
-    assert other.records == running.records
 
 
 def test_many_threads_play_as_one(corridor):
@@ -318,11 +234,17 @@ def test_many_threads_play_as_one(corridor):
     assert len(corridor.MADE) <= 9
 
 
-class Meeting(Moody):
+class Meeting(AgentEnv):
     """Each step waits until the other environment is in a step, too."""
 
     waits = True
     barrier = threading.Barrier(2)
+
+    def __init__(self, max_turns=5, render_mode=None):
+        super().__init__(Panel("train", ("one",)), max_turns=max_turns, render_mode=render_mode)
+
+    def begin(self, task_id):
+        return "A goal.", Turn("", anchor="0")
 
     def act(self, action):
         self.barrier.wait(timeout=20)
@@ -338,8 +260,6 @@ def test_astep_lets_others_run_while_an_environment_waits():
     assert asyncio.run(both()) == [("", False)] * 2
 
 
-# the trainer's own rollouts
-
 IDS = [
     pytest.param(
         name,
@@ -354,10 +274,6 @@ IDS = [
     for name in sorted(gym.registry)
     if str(gym.registry[name].entry_point).startswith("agent_envs.")
 ]
-
-
-def test_all_ids_are_there():
-    assert len(IDS) == 11
 
 
 def replies_of(env):
@@ -414,38 +330,23 @@ def test_the_same_records_as_the_trainers_own_rollouts(name, context):
     env.close()
 
 
-# versions of peers
-
-
 @pytest.mark.parametrize(
-    ("installed", "tested"),
+    ("installed", "tested", "fits"),
     [
-        ("1.16.0", ("1.16",)),
-        ("1.16.3.dev0", ("1.16",)),
-        ("1.16", ("1.16",)),
-        ("1.17.2", ("1.16", "1.17")),
+        ("1.16.0", ("1.16",), True),
+        ("1.16.3.dev0", ("1.16",), True),
+        ("1.17.2", ("1.16", "1.17"), True),
+        ("1.160.0", ("1.16",), False),
+        ("2.16.0", ("1.16",), False),
+        ("1.18.0", ("1.16", "1.17"), False),
+        (None, ("1.16",), False),
     ],
 )
-def test_versions_of_a_peer_that_fit(monkeypatch, installed, tested):
-    monkeypatch.setattr(integrations, "version", lambda peer: installed)
-    integrations.check_version("trl", *tested)
-
-
-@pytest.mark.parametrize(
-    ("installed", "tested"),
-    [
-        ("1.160.0", ("1.16",)),
-        ("1.1", ("1.16",)),
-        ("2.16.0", ("1.16",)),
-        ("1.18.0", ("1.16", "1.17")),
-        (None, ("1.16",)),
-    ],
-)
-def test_other_versions_of_a_peer_are_refused(monkeypatch, installed, tested):
+def test_only_tested_versions_of_a_peer_fit(monkeypatch, installed, tested, fits):
     if installed:
         monkeypatch.setattr(integrations, "version", lambda peer: installed)
     message = rf'{installed or "none"} is installed: pip install "no-such-peer~={tested[-1]}.0"'
-    with pytest.raises(ImportError, match=message):
+    with nullcontext() if fits else pytest.raises(ImportError, match=message):
         integrations.check_version("no-such-peer", *tested)
 
 

@@ -1,7 +1,5 @@
 """A fork of an episode continues as the original would."""
 
-from __future__ import annotations
-
 import pytest
 from gymnasium.error import ResetNeeded
 
@@ -30,15 +28,6 @@ def test_a_fork_continues_and_neither_changes_the_other(env, context):
         played.images,
         played.info,
     )
-
-
-def test_environments_of_forks_are_used_again():
-    source = Episodes("EZPoints-v0")
-    played = source.start(seed=1)
-    copied = played.fork()
-    inner = copied.env
-    source.release(copied)
-    assert source.start(seed=2).env is inner
 
 
 def test_an_ended_episode_has_no_fork():

@@ -1,7 +1,5 @@
 """What passes the gate of a server, without a server."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

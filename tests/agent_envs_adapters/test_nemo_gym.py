@@ -225,23 +225,6 @@ def test_every_reply_gets_the_advantage_of_its_turn(results, rows, method):
     assert len(set(expected.tolist())) > 2
 
 
-@pytest.mark.parametrize("method", ["mgr", "gigpo", "stapo", "has"])
-def test_the_recorded_batch_gets_what_every_adapter_gives(recorded, method):
-    results = []
-    for ids, turns in zip(recorded.ids, recorded.records, strict=True):
-        output = [{"generation_token_ids": ids[slice(*turn.span)]} for turn in turns]
-        info = {RECORDS: [turn.to_dict() for turn in turns]}
-        results.append({"info": info, "response": {"output": output}})
-    estimator = credit.make(method)
-    found = token_advantages(estimator, results, recorded.uid, rng=np.random.default_rng(3))
-    made = rows_of(recorded.records, recorded.uid)
-    spans = [(row, *turn.span) for row, turns in enumerate(recorded.records) for turn in turns]
-    expected = made.scatter(estimator(made.turns, np.random.default_rng(3)), recorded.mask(), spans)
-    for row, (turns, values) in enumerate(zip(recorded.records, found, strict=True)):
-        for turn, given in zip(turns, values, strict=True):
-            assert given == pytest.approx(expected[row, slice(*turn.span)], abs=1e-9)
-
-
 @pytest.mark.parametrize(
     ("changed", "said"),
     [({"response": {"output": []}}, "0 replies with tokens"), ({"info": {}}, "but 0 turn records")],

@@ -1,7 +1,5 @@
 """A server of environments with OpenEnv's protocol, its client and OpenEnv's own."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os
@@ -27,7 +25,6 @@ import pytest
 import agent_envs  # noqa: F401  registers the ids
 import agent_envs_command
 import credit
-from agent_envs.retrieval.server import listen
 from agent_envs.web import ServerError
 from agent_envs_adapters.episodes import Episodes
 from agent_envs_adapters.gate import Limits
@@ -44,7 +41,7 @@ if THERE:
 
     from agent_envs_adapters.openenv import make_app
     from agent_envs_adapters.remote import Remote
-    from agent_envs_adapters.serving import give_up_silent, serving
+    from agent_envs_adapters.serving import serving
 
 PAGE = Path(__file__).parents[2] / "docs" / "integrations" / "openenv.md"
 IDS = [
@@ -255,13 +252,10 @@ def test_tasks_and_splits(url):
     ("path", "body", "status"),
     [
         ("task", {"split": "train", "index": 600}, 422),
-        ("task", {"split": "train", "index": -1}, 422),
-        ("task", {"split": "train", "index": 10**3000}, 422),
         ("task", {"split": "train", "index": "x"}, 422),
         ("task", {"split": "train", "index": 1, "more": 1}, 422),
         ("task", b"[" * 5000, 400),
         ("task", b'{"split": "train", "index": ' + b"9" * 5000 + b"}", 400),
-        ("task", b"\xff", 400),
         ("task", b"", 422),
         ("tasks", {"split": "test"}, 422),
         ("tasks", {"split": "\ud800"}, 422),
@@ -278,12 +272,6 @@ def test_hostile_requests_get_an_answer(url, path, body, status):
     if status != 200:
         assert isinstance(content["detail"], str)
         assert "\n" not in content["detail"]
-
-
-def test_a_field_of_a_request_that_does_not_fit_is_named(url):
-    with Remote(url) as one, pytest.raises(ServerError, match=r"/task: body.index .*required"):
-        one._page("/AlfWorld-v0/task", {"split": "train"})
-    assert posted(url, "/schema", {})[0] == 405
 
 
 @pytest.mark.parametrize(
@@ -310,7 +298,7 @@ def test_odd_resets_are_refused_and_the_session_goes_on(url, task, says):
 
 def test_steps_without_an_episode_are_refused(url):
     with Remote(url) as one:
-        with pytest.raises(ServerError, match="no episode runs in this session: reset first"):
+        with pytest.raises(ServerError, match="no episode runs; reset first"):
             one.step(LOOK)
         one.reset(seed=1)
         while not one.done:
@@ -353,62 +341,6 @@ def test_a_session_can_go_back_to_itself_and_forks_at_once_are_equal(url):
             fork.close()
 
 
-def test_hostile_messages_leave_the_session(url):
-    bad = [
-        "",
-        "{",
-        "[" * 5000,
-        b"\x00\xff",
-        "[]",
-        "null",
-        '{"type": "reset", "data": {"seed": ' + "9" * 5000 + "}}",
-        '{"type": "reset", "data": {"seed": "1"}}',
-        '{"type": "step", "data": {"reply": 1}}',
-        '{"type": "step", "data": {"reply": "\\ud800"}}',
-        '{"type": "\\ud800"}',
-        '{"type": "reset", "data": {"\\ud800": 1}}',
-        '{"type": "reset", "data": {"task_id": "\\ud800"}}',
-        '{"type": "mcp", "data": {"method": "openenv/session/create"}}',
-        message("step", reply="x" * 300_000),
-        message("step", reply="a", metadata={"deep": "x"}, more=1),
-    ]
-    *errors, last = raw(url, *bad, message("reset", seed=1))
-    assert [one["type"] for one in errors] == ["error"] * len(bad)
-    assert last["type"] == "observation"
-    assert all(len(one["data"]["message"]) < 400 for one in errors)
-
-
-def test_a_message_that_is_much_too_long_is_not_read(url):
-    from websockets.exceptions import ConnectionClosed
-
-    with pytest.raises(ConnectionClosed, match="1009"):
-        [*raw(url, message("step", reply="x" * 2_000_000))]
-    assert next(raw(url, message("reset")))["type"] == "observation"
-
-
-def test_replies_up_to_the_limit_are_turns(url):
-    with Remote(url) as one:
-        one.reset(seed=1)
-        one.step("x" * 200_000)
-        assert one.records[0].invalid_reason == "format"
-
-
-def test_sessions_have_a_limit_and_are_given_back():
-    with serving(make_app("EZPoints-v0", limits=Limits(sessions=2))) as url:
-        with Remote(url) as one, Remote(url) as two:
-            one.reset()
-            two.reset()
-            with pytest.raises(ServerError, match="all 2 sessions are in use; close one, or"):
-                one.fork()
-            with (
-                GenericEnvClient(base_url=url).sync() as third,
-                pytest.raises(RuntimeError, match="all 2 sessions are in use"),
-            ):
-                third.reset()
-            one.step("x")
-        until(lambda: plays(url))
-
-
 def held():
     """Threads, open files and processes of our processes."""
     me = Path("/proc/self")
@@ -433,40 +365,6 @@ def plays(url, **how):
         return False
 
 
-def test_idle_sessions_end():
-    app = make_app("EZPoints-v0", limits=Limits(idle=0.3))
-    with serving(app) as url, Remote(url) as one:
-        one.reset()
-        until(lambda: app.sessions == 0)
-        with pytest.raises(ServerError, match=r"closed after 0.3 s without a message"):
-            one.step("x")
-        with pytest.raises(ServerError, match="connect again"):
-            one.step("x")
-
-
-def test_a_token_is_required():
-    with serving(make_app("EZPoints-v0", token=TOKEN)) as url:
-        for given, says in (("", "no token"), ("wrong", "a wrong token")):
-            with (
-                Remote(url, token=given) as one,
-                pytest.raises(ServerError, match=f"{says}: send the server's token as the header"),
-            ):
-                one.reset()
-            with pytest.raises(ServerError, match=says):
-                one.tasks("train")
-        with (
-            GenericEnvClient(base_url=url).sync() as env,
-            pytest.raises(RuntimeError, match="no token: send"),
-        ):
-            env.reset()
-        with Remote(url, token=TOKEN) as one:
-            one.reset(**one.tasks("train")[2])
-            one.fork().close()
-        headers = {"Authorization": f"Bearer {TOKEN}"}
-        with GenericEnvClient(base_url=url, headers=headers).sync() as env:
-            assert not env.reset().done
-
-
 def test_a_slow_step_holds_up_no_other_session(slow):
     with Remote(slow) as one, Remote(slow) as two, ThreadPoolExecutor(1) as thread:
         one.reset()
@@ -476,28 +374,6 @@ def test_a_slow_step_holds_up_no_other_session(slow):
             two.step(act("look"))
         assert not sleeping.done()
         assert sleeping.result()[0] == "You said sleep."
-
-
-def test_a_client_that_is_killed_during_a_step(own, caplog):
-    """The step ends, then its session; nothing is left, and nothing is logged."""
-    program = (
-        "import sys\nfrom agent_envs_adapters.remote import Remote\none = Remote(sys.argv[1])\n"
-        "one.reset(); one.step(sys.argv[2])"
-    )
-    app = make_app("slow_env:Slow", limits=Limits(sessions=1))
-    with serving(app) as url:
-        assert plays(url)
-        until(lambda: app.sessions == 0)
-        before = held()
-        with subprocess.Popen([sys.executable, "-c", program, url, act("sleep")]) as client:
-            until((own / "asleep").exists, 60)
-            client.kill()
-            client.wait()
-        assert app.sessions == 1
-        until(lambda: app.sessions == 0)
-        until(lambda: nothing_more_than(before))
-        assert plays(url)
-    assert caplog.text == ""
 
 
 def upgraded(url):
@@ -551,29 +427,23 @@ def test_a_request_that_never_comes_is_given_up(monkeypatch, sent):
             one.step("x")
 
 
-def test_the_kernel_asks_a_host_that_says_nothing():
-    with listen("127.0.0.1", 0) as listening:
-        give_up_silent(listening)
-        with socket.create_connection(listening.getsockname()), listening.accept()[0] as accepted:
-            assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
-            for name, value in (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 20), ("TCP_KEEPCNT", 3)):
-                assert accepted.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) == value
-            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 120_000
-
-
 @pytest.mark.parametrize(
     ("action", "says"),
     [
+        ("fail", "step failed on the server (KeyError: 'odd'); reset starts"),
         ("lines", "step failed on the server (ValueError: one two \ufffd three); reset starts"),
         ("typed", "(ValidationError: 'four': Input should be a valid integer, unable to parse"),
     ],
 )
-def test_errors_of_an_environment_are_one_line(slow, action, says):
+def test_an_error_of_an_environment_is_one_line_and_leaves_the_server(slow, caplog, action, says):
     with Remote(slow) as one:
         one.reset()
         with pytest.raises(ServerError, match=re.escape(says)) as caught:
             one.step(act(action))
         assert "\n" not in str(caught.value)
+        assert "step failed" in caplog.text
+        with pytest.raises(ServerError, match="reset"):
+            one.step(act("look"))
         assert one.reset()
 
 
@@ -597,27 +467,8 @@ def test_stop_ends_an_episode(slow):
         assert not one.done
 
 
-def test_the_client_of_openenv_stops_too(slow):
-    with GenericEnvClient(base_url=slow).sync() as env:
-        env.reset()
-        paid = env.step({"reply": act("look")}).reward
-        result = env.step({"stop": True})
-        assert (result.done, result.reward, result.observation["truncated"]) == (True, 0.0, True)
-        record = result.observation["record"]
-        assert record["reward"] + record["outcome"] == paid
-        assert env.state()["records"] == [record]
-
-
-def test_an_environment_that_fails_leaves_the_server(slow, caplog):
+def test_what_cannot_be_copied_cannot_be_forked_and_goes_on(slow):
     with Remote(slow) as one:
-        one.reset()
-        with pytest.raises(
-            ServerError, match=r"step failed on the server \(KeyError: 'odd'\); res"
-        ):
-            one.step(act("fail"))
-        assert "step failed" in caplog.text
-        with pytest.raises(ServerError, match="reset"):
-            one.step(act("look"))
         one.reset()
         one.step(act("lock"))
         with pytest.raises(ServerError, match="slow_env:Slow cannot be forked: cannot pickle"):
@@ -756,20 +607,12 @@ def test_the_command_ends_during_a_step(own, env, reply):
         (["alfworld", "--split", "test"], "unknown split 'test'"),
         (["alfworld", "split=train"], "write --split train instead"),
         (["alfworld", "max_turn=3"], "no option 'max_turn'"),
-        (["alfworld", "--host", "0.0.0.0", "--port", "0"], "lets other machines connect"),  # noqa: S104
         (
             ["alfworld", "--host", "::", "--port", "0"],
             "set a token in $AGENT_ENVS_TOKEN, or listen",
         ),
-        (["alfworld", "--sessions", "0"], "limits.sessions = 0: Input should be greater than"),
         (["alfworld", "--idle", "nan"], "limits.idle = nan: Input should be a finite number"),
         (["alfworld", "max_turns=abc"], "max_turns = 'abc': Input should be a valid integer"),
-        (["alfworld", "max_turns=0"], "max_turns = 0: Input should be greater than or equal to 1"),
-        (["alfworld", "invalid_penalty=1"], "invalid_penalty = 1: Input should be less than"),
-        (["alfworld", "wrappers=3"], "wrappers = 3: Input should be a valid dictionary"),
-        (["alfworld", "context=x"], "context = 'x': Input should be 'history' or 'turn'"),
-        (["alfworld", "history=-1"], "history = -1: Input should be greater than or equal to 0"),
-        (["sokoban", "reward=3"], "reward"),
         (["alfworld", "--host", "no.such.host.invalid"], "no host 'no.such.host.invalid' to list"),
         (["alfworld", "--port", "99999"], "port must be in 0..65535"),
     ],

@@ -1,7 +1,5 @@
 """The real wandb, offline, and the real trackio keep what a run logs, also after a resume."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import re

@@ -1,7 +1,5 @@
 """TRL's GRPOTrainer plays our environments and trains on turn-level credit."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os
@@ -9,6 +7,7 @@ import re
 import runpy
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -86,9 +85,6 @@ def scored(trainer, count=8):
     return inputs, trainer._generate_and_score_completions(inputs)
 
 
-# Without TRL.
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_a_process_finds_its_part_of_the_advantages(recorded, method):
     made, mask = credit.make(method), recorded.mask()
@@ -109,11 +105,8 @@ def test_a_process_finds_its_part_of_the_advantages(recorded, method):
     np.testing.assert_allclose(tensor, whole, atol=1e-6)
 
 
-# With TRL.
-
-
 @trl
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ["mgr", "empg"])  # of turns, and with numbers of tokens
 def test_two_steps_of_training(make, method):
     from trainer.model.pretrained import resolve
 
@@ -329,8 +322,10 @@ def parts_of(folder, processes):
 
 @trl
 def test_two_processes_give_the_same_advantages_and_weights_as_one(tmp_path):
-    ((alone, weights),) = parts_of(tmp_path / "one", 1)
-    (first, one), (second, two) = parts_of(tmp_path / "two", 2)
+    with ThreadPoolExecutor(2) as threads:  # most of it is spent on imports
+        ((alone, weights),), ((first, one), (second, two)) = threads.map(
+            parts_of, (tmp_path / "one", tmp_path / "two"), (1, 2)
+        )
     for step, whole in enumerate(alone):
         assert whole.unique().numel() > 4
         parts = [first[step], second[step]]
@@ -386,10 +381,6 @@ FIRST = '{"task": 0, "seed": 0}'
     [
         (lambda make: make(credit="mgrr"), r"unknown credit method 'mgrr'.*mgr"),
         (
-            lambda make: make(credit="mgr", credit_options={"betta": 1}),
-            "mgr has no option 'betta'",
-        ),
-        (
             lambda make: make(credit=credit.MGR(), credit_options={"beta": 1}),
             "credit_options belong to a method by name",
         ),
@@ -397,13 +388,11 @@ FIRST = '{"task": 0, "seed": 0}'
             lambda make: make(config={"mask_truncated_completions": True}),
             "mask_truncated_completions=True would drop",
         ),
-        (lambda make: of_context("turn"), "context='turn' gives every turn a prompt of its own"),
+        (lambda make: of_context("turn"), "completion of TRL is one sequence; use Episodes"),
         # what the method reads and the environment does not report
         (lambda make: scored(make(credit="prime"), 4), "a turn_reward named 'implicit'"),
-        (lambda make: scored(make(credit="mt_grpo"), 4), "reads the column turn_reward"),
         # prompts
         (lambda make: play_prompt(make, "Hello"), "the prompt 'Hello' is no task of an env"),
-        (lambda make: play_prompt(make, None), "the prompt None is no task of an environment"),
         (lambda make: play_prompt(make, FIRST, "VisualSokoban-v0"), "shows images, and this ada"),
         (lambda make: play_prompt(make, FIRST, reply=2000), "leaves no room for a reply: the mod"),
         # a rollout of one's own

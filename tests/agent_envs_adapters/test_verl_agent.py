@@ -1,7 +1,5 @@
 """verl-agent plays our environments and gets an advantage for each turn."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import pickle
@@ -225,15 +223,12 @@ def test_anchors_cross_processes_and_group_as_text(adapter):
     assert not sent.record.valid
 
 
-# Bad input
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (lambda rows: rows.pop(0), "has no step 0, but step 1"),
         (lambda rows: rows[0].update(uid="group 2"), "uid 'group 2' has the tasks"),
-        (lambda rows: rows[0].update(anchor_obs="a desk"), "other anchors than those of"),
+        (lambda rows: rows[0].update(anchor_obs="a desk"), "pass its make_envs to the trainer"),
     ],
 )
 def test_rows_that_do_not_fit_are_refused(adapter, change, message):

@@ -1,7 +1,5 @@
 """The fixtures of the trainer's tests, and the toy environments for tests and their processes."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from pathlib import Path

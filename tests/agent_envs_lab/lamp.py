@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import time
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium as gym
 
@@ -98,9 +98,6 @@ class Lighter:
         return ""
 
 
-# --- correct ones that a check could take for faults ---
-
-
 class Wind(Lamp):
     """Blows at some turns, by the generator of the environment."""
 
@@ -169,9 +166,6 @@ class OneTask(Lamp):
 CORRECT = (Lamp, Wind, Noisy, Impatient, Question, Unlisted, OneTask)
 
 
-# --- faults; `wrong` is what the check says, `shown` the steps ---
-
-
 class Faulty(Lamp):
     """A lamp with a fault."""
 
@@ -215,18 +209,6 @@ class ListsRefused(Faulty):
 
     def listed(self) -> list[str]:
         return [*self.possible(), *["leave"] * (self.lit and self.room == 0 and self.rooms == 5)]
-
-
-class NonsenseWhenLit(Faulty):
-    """Any words are valid with the light on."""
-
-    wrong = "nonsense is valid although"
-    shown = "'press', '.*$"
-
-    def act(self, action: str) -> Turn:
-        if self.lit and action.strip() not in self.possible():
-            return self.told("Nothing happens.")
-        return super().act(action)
 
 
 class HidesDraw(Faulty):
@@ -284,20 +266,6 @@ class Leftover(Faulty):
         return goal, self.told(self.text())
 
 
-class Counting(Faulty):
-    """The number of all episodes of the process."""
-
-    wrong = "the same seed and actions give another episode: observation differs"
-    shown = r"shown by reset\(seed=7\), then reset\(seed=7\)$"
-    number: ClassVar[list[int]] = [0]
-
-    def prepare(self) -> None:
-        self.number[0] += 1
-
-    def text(self) -> str:
-        return f"{super().text()} {self.number[0]}"
-
-
 class Unseeded(Faulty):
     """Pressing is a matter of chance that no seed decides."""
 
@@ -330,38 +298,6 @@ class LimitTerminates(Faulty):
     def step(self, action: str) -> Any:
         *rest, terminated, truncated, info = super().step(action)
         return *rest, terminated or truncated, False, info
-
-
-class SameWithoutSeed(Faulty):
-    """Every reset without a seed is the same episode."""
-
-    wrong = r"reset\(\) without a seed repeats the same task, {'lamp/\d'}, of 4"
-    shown = r"reset\(\) \(12 times\)$"
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
-        return super().reset(seed=3 if seed is None else seed, options=options)
-
-
-class HalfASuccess(Faulty):
-    """A success with half of the progress, which the base class refuses."""
-
-    wrong = "reports success with progress 0.5"
-    shown = r"shown by reset\(.*\), then .*'press', .*'leave'$"
-
-    def told(self, text: str, **rest: Any) -> Turn:
-        return super().told(text, **rest | {"progress": 0.5 * self.lit})
-
-
-class Endless(Faulty):
-    """No turn limit."""
-
-    wrong = "no end after max_turns = 30 steps"
-    shown = r"then '\w+' \(30 times\)$"
-
-    def step(self, action: str) -> Any:
-        *rest, _, info = super().step(action)
-        self._live = True
-        return *rest, False, info
 
 
 FAULTS = [*Faulty.__subclasses__(), ClockInSeconds, HidesDrawUnlisted]

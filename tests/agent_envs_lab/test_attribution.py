@@ -1,7 +1,5 @@
 """Attribution: differences of log-probabilities, by hand, and a table of a run."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

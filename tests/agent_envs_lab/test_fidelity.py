@@ -1,12 +1,9 @@
 """Fidelity: correlations freed of the truth's own error, with intervals over groups."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
 from agent_envs_lab.fidelity import compare, fidelity
-from agent_envs_lab.intervals import Score
 
 N, GROUPS = 6000, 60
 
@@ -89,16 +86,6 @@ def test_differences_are_paired():
     assert width < 0.85 * (alone["b"].pearson.high - alone["b"].pearson.low)
 
 
-def test_the_scale_and_the_order_of_groups_do_not_matter():
-    _, measured, error, group, estimator = world()
-    one = fidelity(estimator, measured, error, group)
-    names = np.random.default_rng(0).permutation(10**6)[:GROUPS]
-    scaled = fidelity(1e6 * estimator, measured, error, group)
-    assert scaled.pearson.value == pytest.approx(one.pearson.value)
-    named = fidelity(estimator, measured, error, names[group])
-    assert named.pearson.value == pytest.approx(one.pearson.value)
-
-
 def test_an_estimator_made_of_the_groups_own_outcomes_gains_nothing():
     """What it shares with a truth from the same rollouts is luck, and the luck is not scored."""
     rng = np.random.default_rng(0)
@@ -143,17 +130,6 @@ def test_bad_columns_are_refused_in_one_line(changed, told):
         fidelity(**{**given, **changed})
 
 
-def test_a_score_reads_as_value_and_interval():
-    assert str(Score(0.4, 0.25, 0.5)) == "0.40 [0.25, 0.50]"
-
-
-def test_null_turns_are_relative_to_the_scale():
-    exact, _, _, group, estimator = world()
-    one = fidelity(estimator, exact, np.zeros(N), group)
-    ten = fidelity(estimator, 10 * exact, np.zeros(N), group, scale=10.0)
-    assert ten.null_share == one.null_share
-
-
 def drawn_gradients(dimensions=40, seed=3):
     """Gradients of turns that do not depend on the advantages."""
     return np.random.default_rng(seed).standard_normal((N, dimensions))
@@ -192,11 +168,3 @@ def test_without_gradients_there_is_no_score_and_constant_credit_has_no_signal()
     assert fidelity(estimator, measured, error, group).gradient is None
     flat = fidelity(np.zeros(N), measured, error, group, gradient=drawn_gradients())
     assert flat.gradient.value == 0
-
-
-def test_tiny_and_nearly_constant_numbers():
-    exact, _, _, group, estimator = world()
-    one = fidelity(estimator, exact, np.zeros(N), group)
-    tiny = fidelity(1e-200 * estimator, exact, np.zeros(N), group)
-    assert tiny.pearson.value == pytest.approx(one.pearson.value)
-    assert tiny.null_share.value == pytest.approx(one.null_share.value)

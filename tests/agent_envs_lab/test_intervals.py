@@ -1,7 +1,5 @@
 """Intervals over few groups: as wide as they say, and none where the bootstrap cannot give one."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,8 +1,5 @@
 """The study: statistics by hand, runs that go on, a table and a figure of what there is."""
 
-from __future__ import annotations
-
-import json
 import os
 import subprocess
 import sys
@@ -12,8 +9,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from agent_envs_lab import study
-from agent_envs_lab.study import figures as drawn
 from agent_envs_lab.study import runs
 from agent_envs_lab.study.results import BASELINE, collect, compare_pairs, interval, samples_to
 from agent_envs_lab.study.runs import StudyError
@@ -107,27 +102,6 @@ def test_a_study_goes_on_where_it_stopped(brief, done):
     lines = [figures(path.parent) for path in sorted(before)]
     brief(done, METHODS[:1])
     assert [figures(path.parent) for path in sorted(before)] == lines
-
-
-@pytest.mark.long
-def test_results_tables_and_figure(done):
-    results = collect(METHODS, 1, done, level=0.0)
-    study.save(results, done, level=0.0, seeds=1, curve="entropy")
-    told = json.loads((done / "study.json").read_text())
-    assert [line["method"] for line in told] == ["grpo", "mgr"]
-    assert told[0]["versus_p"] is None
-    assert told[1]["versus_p"] is not None
-    text = (done / "study.md").read_text()
-    assert text.startswith("| method | start | success |")
-    assert text.count("\n") == 9  # two tables of four lines
-    assert "Entropy of a token, nats in training" in (done / "study.svg").read_text()
-
-
-@pytest.mark.long
-def test_a_figure_that_was_not_logged_is_named(done):
-    results = collect(METHODS, 1, done, level=0.0)
-    with pytest.raises(StudyError, match=r"logged no 'validity'; they logged .*valid"):
-        drawn.figure(results, done, 1, "validity")
 
 
 @pytest.mark.long

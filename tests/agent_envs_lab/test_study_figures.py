@@ -1,7 +1,5 @@
 """Figure and tables of a study with many methods: sorted, all named, 80 columns."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """Truth files and the benchmark that ranks estimators on them."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
@@ -208,21 +206,6 @@ def test_what_is_wrong_with_one_estimator_is_told_and_the_others_are_scored(retu
     assert "failed: " in benchmark.render_table(made(), found).splitlines()[-1]
 
 
-def test_estimators_of_one_and_of_two_arguments_are_called():
-    class Two:
-        def __call__(self, turns, rng):
-            return outcomes(turns) + 0 * rng.random()
-
-    def optional(turns, *, twice=False):
-        return outcomes(turns)
-
-    given = {"one": outcomes, "two": Two(), "optional": optional}
-    found, _, failed = benchmark.estimate_advantages(made(), given)
-    assert failed == {}
-    for name in given:
-        np.testing.assert_array_equal(found[name], outcomes(made().turns))
-
-
 def run(*arguments, cwd):
     return subprocess.run(
         [sys.executable, "-m", "agent_envs_lab.benchmark", *arguments],
@@ -260,43 +243,6 @@ def test_without_pyarrow_one_line_says_what_to_install(tmp_path, monkeypatch, ca
     with pytest.raises(SystemExit, match="2"):
         benchmark.main(["--truth", str(tmp_path / "some.parquet")])
     assert "pip install 'agent-envs[report]'" in capsys.readouterr().err.splitlines()[-1]
-
-
-@pytest.mark.slow
-def test_the_command_ranks_an_estimator_of_ones_own(tmp_path):
-    made().save(tmp_path / "some.parquet")
-    (tmp_path / "mine.py").write_text(
-        "import numpy as np\n\nclass Last:\n    def __call__(self, turns, rng):\n"
-        "        return turns.outcome[turns.trajectory] * turns.last\n\nnothing = 3\n"
-    )
-    shown = run("mine:Last", "--truth", "some.parquet", cwd=tmp_path)
-    assert shown.returncode == 0, shown.stderr
-    assert "made: 120 turns of 24 episodes, reliability" in shown.stdout
-    assert "mine:Last" in shown.stdout
-    plain = run("mine:Last", "--json", "--truth", "some.parquet", cwd=tmp_path)
-    assert json.loads(plain.stdout)["some.parquet"]["scores"]["mine:Last"]["groups"] == 6
-    for name, told in (
-        ("mine:Nope", "has no attribute 'Nope'"),
-        ("nope", "give your own as module:Name"),
-    ):
-        refused = run(name, "--truth", "some.parquet", cwd=tmp_path)
-        assert refused.returncode == 2
-        assert told in refused.stderr.splitlines()[-1]
-
-
-def test_the_overview_counts_truths_with_a_difference():
-    one, two = made(groups=12), made(groups=12, seed=1)
-    found = [
-        benchmark.score_estimators(
-            truth, benchmark.make_methods() | {"true": lambda _, __, t=truth: t.advantage}
-        )
-        for truth in (one, two)
-    ]
-    rows = [line.rsplit(None, 4) for line in benchmark.render_overview(found).split("\n")]
-    assert rows[1][0].strip() == "true"
-    assert rows[1][2:] == ["2", "0", "2"]
-    grpo = next(row for row in rows if row[0].strip() == "grpo")
-    assert grpo[1:] == ["+0.000", "0", "0", "2"]
 
 
 SHIPPED = sorted(benchmark.SHIPPED.glob("*.parquet"))

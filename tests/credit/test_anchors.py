@@ -1,7 +1,5 @@
 """Anchor states: similarity equals that of difflib bit for bit."""
 
-from __future__ import annotations
-
 from difflib import SequenceMatcher
 
 import numpy as np

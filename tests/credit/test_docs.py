@@ -1,7 +1,5 @@
 """The pages on credit: every Python block runs and prints the text block below it."""
 
-from __future__ import annotations
-
 import re
 import runpy
 from dataclasses import fields

@@ -1,7 +1,5 @@
 """Dead groups, and DAPO's penalty."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """GAE, padded and ragged."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from hypothesis import given

@@ -1,7 +1,5 @@
 """GiGPO: numbers worked by hand, and what it reduces to."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """HAS: the blend, the decomposer Progressive, the projection, case 1 of the appendix."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

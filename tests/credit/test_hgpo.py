@@ -1,7 +1,5 @@
 """HGPO: levels of history worked by hand, both weightings, and what it equals."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 

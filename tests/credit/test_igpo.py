@@ -1,7 +1,5 @@
 """IGPO: gains in the answer's probability, worked by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Implicit rewards, preference pairs, the DPO and PRIME losses."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """iStar and PRIME: numbers worked by hand, reductions, refusals."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

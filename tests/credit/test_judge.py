@@ -1,12 +1,10 @@
 """The judge: labels, retries, and a cache of valid answers only."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest
 
-from credit.methods.has import HAS, Judge, JudgeError
+from credit.methods.has import Judge, JudgeError
 from tests.credit.batches import batch
 
 
@@ -33,11 +31,6 @@ def test_labels_of_each_trajectory():
     assert "each of the 2 turns" in ask.prompts[0]
 
 
-def test_as_a_decomposer():  # first turns 0.5 and 1: -+1/sqrt(2); one trajectory has a second turn
-    advantage = HAS(alpha=0.0, decomposer=Judge(Scripted("[0.5, -1]", "[1]")))(two())
-    assert advantage == pytest.approx([-(0.5**0.5), 0, 0.5**0.5], abs=1e-4)
-
-
 def test_cached_answers_are_not_asked_for_again(tmp_path):
     ask = Scripted("[0.5, -1]", "[1]")
     first = Judge(ask, cache=tmp_path / "new")(two())
@@ -57,35 +50,32 @@ def test_equal_trajectories_are_asked_about_once(tmp_path):
     assert [path.suffix for path in tmp_path.iterdir()] == [".json"]
 
 
-@pytest.mark.parametrize(
-    ("answer", "message"),
-    [
-        ("useful, harmful", "has no JSON list of labels: 'useful"),
-        ("[0.5]", "must have a list of 2 labels"),
-        ("[0.5, 1.5]", r"has label 1.5; labels must be numbers in \[-1, 1\]"),
-        ("[0.5, null]", "has label None"),
-        ("[0.5, true]", "has label True"),
-        ("[0.5, NaN]", "has label nan"),
-        ("", "has no JSON list"),
-    ],
-)
-def test_malformed_answers_raise_after_retries_and_are_not_cached(tmp_path, answer, message):
+NO_LABELS = {
+    "useful, harmful": "has no JSON list of labels: 'useful",
+    "[0.5]": "must have a list of 2 labels",
+    "[0.5, 1.5]": r"has label 1.5; labels must be numbers in \[-1, 1\]",
+    "[0.5, null]": "has label None",
+    "[0.5, true]": "has label True",
+    "[0.5, NaN]": "has label nan",
+    "": "has no JSON list",
+}
+OTHERS = [
+    "<think>[0.5, -1]", "[0.5, -1]</think>", "[[0.5, -1]]", '["a", "b"]', "[0.5, 1e400]",
+    "[0.5, " + "9" * 400 + "]", "[0.5, " + "9" * 5000 + "]", "[" * 100_000, '["' * 100_000,
+    '[0.5, ""]', "[0.5, [1]]", None, 3, b"[0.5, -1]", ["a"],
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("answer", [*NO_LABELS, *OTHERS], ids=lambda answer: repr(answer)[:16])
+def test_an_answer_without_labels_is_asked_for_again_and_not_cached(tmp_path, answer):
+    assert Judge(Scripted(answer, "[0, 1]", "[1]"))(two()) == pytest.approx([0, 1, 1])
     ask = Scripted(answer, answer, answer)
-    with pytest.raises(JudgeError, match=f"answer 3 of 3 {message}"):
+    with pytest.raises(JudgeError, match="the judge's answer 3 of 3 ") as error:
         Judge(ask, cache=tmp_path)(two())
     assert (len(ask.prompts), list(tmp_path.iterdir())) == (3, [])
-
-
-def test_a_retry_may_succeed():
-    assert Judge(Scripted("?", "[0, 1]", "[1]"))(two()) == pytest.approx([0, 1, 1])
-
-
-def test_exceptions_of_the_model_are_not_caught():
-    def down(prompt):
-        raise ConnectionError("no model")
-
-    with pytest.raises(ConnectionError, match="no model"):
-        Judge(down)(two())
+    assert len(str(error.value)) < 250
+    error.match(NO_LABELS[answer] if isinstance(answer, str) and answer in NO_LABELS else "")
 
 
 @pytest.mark.parametrize(
@@ -104,21 +94,6 @@ def test_exceptions_of_the_model_are_not_caught():
 )
 def test_labels_are_found_in_many_formats(answer):
     assert Judge(Scripted(answer, "[1]"))(two()) == pytest.approx([0.5, -1, 1])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "answer",
-    ["<think>[0.5, -1]", "[0.5, -1]</think>", "[[0.5, -1]]", '["a", "b"]', "[0.5, 1e400]",
-     "[0.5, " + "9" * 400 + "]", "[0.5, " + "9" * 5000 + "]", "[" * 100_000, '["' * 100_000,
-     '[0.5, ""]', "[0.5, [1]]", None, 3, b"[0.5, -1]", ["a"]],
-    ids=lambda answer: repr(answer)[:16],
-)  # fmt: skip
-def test_an_answer_without_labels_is_asked_for_again(answer):
-    assert Judge(Scripted(answer, "[0, 1]", "[1]"))(two()) == pytest.approx([0, 1, 1])
-    with pytest.raises(JudgeError, match="the judge's answer 2 of 2 ") as error:
-        Judge(Scripted(answer, answer), retries=1)(two())
-    assert len(str(error.value)) < 250
 
 
 @pytest.mark.parametrize("broken", [b"", b"\xff\xfe\x00", b"{}", b"[0.5]", b"null", b"[" * 9999])

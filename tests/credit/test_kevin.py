@@ -1,7 +1,5 @@
 """Kevin: the discounted return over the group, worked by hand, and what it equals."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

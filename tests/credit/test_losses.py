@@ -1,7 +1,5 @@
 """Clipped surrogate, ratios, aggregation, value loss, KL: numbers, gradients, dtypes."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

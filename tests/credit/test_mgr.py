@@ -1,7 +1,5 @@
 """MGR: the paper's equations worked by hand, relations, the gate."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """MT-GRPO and MT-RLOO: Eq. 9-13 worked by hand, the authors' variant, both normalizations."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Turn records: through JSON and back, and from recorded episodes to rows."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from dataclasses import replace
@@ -87,9 +85,6 @@ def test_columns_that_some_turns_lack_are_missing():
             credit.make(method)(rows.turns)
 
 
-# from episodes to rows
-
-
 def test_rows_of_two_episodes():
     first = episode(2, 1.0, reward=0.5, turn_reward={"exact": 2.0})
     second = [record.to_dict() for record in episode(1, 0.0, turn_reward={"exact": 3.0})]
@@ -149,8 +144,6 @@ def test_records_in_any_order_give_the_advantages_of_their_turns(turns, seed):
 def test_no_episodes():
     assert len(rows_of([], []).turns) == 0
 
-
-# a part of the tokens
 
 SPANNED = [[replace(episode(1, won)[0], span=(0, 1))] for won in (0.0, 1.0, 1.0)]
 

@@ -120,10 +120,6 @@ REFUSED: dict[str, tuple[Any, str]] = {
         turns(turn_reward=np.zeros((4, 1)), turn_reward_names=("a",)), "turn_reward has 4 rows",
     ),
     "turns, an unknown column": (turns(rewards=[0.0] * 3), "unexpected keyword argument 'rewards'"),
-    "turns, the outcome at the end": (
-        turns(reward=[-0.1, 1.0, 0.3]), "on the last turn .*outcome_in_reward=True",
-    ),
-    "turns, the outcome in sum": (turns(reward=[0.25, 0.75, 0]), "summed .*outcome_in_reward=True"),
     "turns, no reward": (turns(reward=None, outcome_in_reward=True), "'reward'; give it, or zeros"),
     # methods
     "make, a name": (lambda: credit.make("grop"), "method 'grop'; did you mean 'grpo'.*credit.est"),

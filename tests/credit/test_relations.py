@@ -1,7 +1,5 @@
 """Relations that hold for every method on any batch, checks of options, and public names."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -129,7 +127,10 @@ def test_single_trajectories_in_states_that_occur_once_get_zero(name):
     assert METHODS[name](turns).tolist() == [0, 0, 0]
 
 
-@pytest.mark.parametrize("name", ["has", "mt_grpo", "mt_rloo", "istar", "grpo_mr", "empg"])
+SHIFTED = "has mt_grpo mt_rloo istar grpo_mr empg reinforce_pp grpo dr_grpo rloo"
+
+
+@pytest.mark.parametrize("name", SHIFTED.split())
 @given(turns=batches())
 @few
 def test_a_constant_added_to_the_outcome_changes_nothing(name, turns):

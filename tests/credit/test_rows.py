@@ -1,7 +1,5 @@
 """Rows of a trainer: in any order and of any type, to turns and back to tokens."""
 
-from __future__ import annotations
-
 import uuid
 
 import numpy as np
@@ -53,9 +51,6 @@ def every_column():
         gold_logprob=[-0.5, -2.0, -1.0, -0.25],
         turn_reward={"implicit": [0.5, 0.25, -1.0, 2.0]},
     )
-
-
-# the order
 
 
 def test_rows_out_of_order_are_sorted():
@@ -139,9 +134,6 @@ def test_equal_rows_count_once(turns, seed):
     assert rows.advantage(made("gigpo")(rows.turns)) == pytest.approx(alone[order], abs=1e-9)
 
 
-# the types
-
-
 @pytest.mark.parametrize("kind", ["object arrays", "typed arrays", "uuids as text", "numbers"])
 def test_columns_as_trainers_hold_them(kind):
     given = every_column()
@@ -185,9 +177,6 @@ def test_tensors(dtype):
     assert rows.scatter([0.5, 1.5, 2.5, -1.0], mask, spans).tolist() == spread.tolist()
 
 
-# the columns that a method reads
-
-
 def test_every_method_has_its_needs():
     assert set(NEEDS) == set(credit.names())
 
@@ -206,14 +195,6 @@ def test_a_method_names_the_column_that_it_lacks(name, without):
         assert made(name)(rows.turns).tolist() == whole.tolist()
 
 
-@pytest.mark.parametrize("name", credit.names())
-def test_a_method_runs_with_only_what_it_needs(name):
-    given = every_column()
-    whole = made(name)(credit.rows(**given).turns)
-    rows = credit.rows(**ids(**{column: given[column] for column in NEEDS[name]}))
-    assert made(name)(rows.turns).tolist() == whole.tolist()
-
-
 def test_none_is_a_column_that_is_left_out():
     rows = credit.rows(**ids(entropy=None, goal=None, turn_reward=None))
     assert not any(rows.turns.has(name) for name in OPTIONAL)
@@ -223,9 +204,6 @@ def test_the_outcome_in_the_reward():
     # x ends with reward 1.25, of which the outcome is 1: 0.25 of the turn's own are left
     given = ids(reward=[1.25, 0.0, 0.0, 0.0], outcome_in_reward=True)
     assert credit.rows(**given).turns.reward.tolist() == [0.0, 0.0, 0.25, 0.0]
-
-
-# tokens
 
 
 def test_each_row_of_a_mask_is_a_turn():
@@ -287,6 +265,3 @@ def test_no_rows():
     columns = {name: [] for name in ("uid", "trajectory", "step", "outcome", *COLUMNS)}
     for name in credit.names():
         assert made(name)(credit.rows(**columns).turns).shape == (0,)
-
-
-# refusals

@@ -1,7 +1,5 @@
 """RTMC: values of states and actions from the group's returns, worked by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

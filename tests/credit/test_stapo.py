@@ -1,7 +1,5 @@
 """STAPO: normalized entropy, fences and masks worked by hand, relations, ablations."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

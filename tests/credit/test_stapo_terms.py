@@ -1,7 +1,5 @@
 """STAPO's selective terms, from log-probabilities."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

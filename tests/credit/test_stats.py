@@ -1,7 +1,5 @@
 """Segment statistics: numbers worked by hand, and relations on any input."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """TRACE: gains on a logarithmic scale, worked by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Turn-level RLOO: worked numbers, and what it equals."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """TurnRD: FiLM, padding, order, decomposer, losses, probes."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The six verifiers of MT-GRPO on replies in its format."""
 
-from __future__ import annotations
-
 import pytest
 
 from credit import rewards

@@ -113,13 +113,6 @@ def test_progress_is_a_potential():
     assert env.step("to 0.1")[1] == pytest.approx(0.5 + 2 * (0.05 - 0.1))
 
 
-def test_potentials_telescope():  # gamma 1: the sum is 0.9 - 0.1
-    env = ProgressReward(Scripted())
-    env.reset()
-    rewards = [env.step(f"to {to}")[1] - 0.5 for to in (0.7, 0.0, 0.3, 0.9)]
-    assert sum(rewards) == pytest.approx(0.8)
-
-
 def test_verifiers_are_weighted_and_reported_one_by_one():
     # xml_format is 0.8, because <reasoning> is missing: 0.2 * 0.8; the answer is accepted: 0.5 * 1
     env = TurnVerifier(Scripted(), {"xml_format": 0.2, "answer_contains": 0.5})

@@ -55,21 +55,6 @@ def test_every_environment_has_a_page():
         assert sum("met again in" in line for line in lines) >= 1, name
 
 
-def test_sections_that_refer_to_another_environment():
-    parts = {"Action": "As `Sokoban`'s.", "Data": "As `Sokoban`'s; with images.", "Ends": "Soon."}
-    assert environments.inherited(parts) == {"Action": "Sokoban-v0"}
-
-
-def test_arguments_show_their_defaults():
-    class Walk:
-        def __init__(self, rooms, steps: int = 3, *, mode: str = "a") -> None: ...
-
-    shown = environments.arguments(
-        "rooms: How many.\nsteps, mode: Others.", environments.defaults(Walk)
-    )
-    assert shown == "* **rooms**: How many.\n* **steps, mode** (default `3`, `'a'`): Others."
-
-
 def test_every_method_has_a_worked_episode():
     truth = picture.worked()
     for method in methods.all_methods():

@@ -1,7 +1,5 @@
 """A corridor to walk along: the smallest environment that keeps the whole contract."""
 
-from __future__ import annotations
-
 import gymnasium as gym
 
 from agent_envs import AgentEnv, Panel, Turn

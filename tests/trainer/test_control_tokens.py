@@ -1,7 +1,5 @@
 """What the world says is text: in no tokenizer does it become a control token."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

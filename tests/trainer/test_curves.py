@@ -1,7 +1,5 @@
 """Figures as SVG: colours are variables, text stays escaped text, the same bytes again."""
 
-from __future__ import annotations
-
 import re
 from xml.etree import ElementTree as ET
 

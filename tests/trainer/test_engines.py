@@ -1,7 +1,5 @@
 """Every engine: what a reply depends on, what is recorded with it, and what is refused."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

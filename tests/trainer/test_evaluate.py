@@ -1,7 +1,5 @@
 """Evaluation: intervals and tests against numbers worked elsewhere, and fixed panels."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import replace
 from math import comb

@@ -1,11 +1,10 @@
 """Environments that fail: they cost their episode, and change nothing else."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 from functools import partial, partialmethod
+from itertools import cycle
 
 import numpy as np
 import pytest
@@ -242,8 +241,9 @@ STEPS = METHODS | {"mgr": [], "vine": VINE, "redraws": ["sampling.redraws=2"]}
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("context", ["history", "turn"])
-@pytest.mark.parametrize("method", STEPS)
+@pytest.mark.parametrize(
+    ("method", "context"), zip(STEPS, cycle(("history", "turn")), strict=False)
+)
 def test_every_method_takes_steps_with_smaller_groups(  # noqa: PLR0917
     method, context, corridor, tiny_folder, tmp_path, monkeypatch
 ):

@@ -1,7 +1,5 @@
 """The log-probability of the right answer: what is scored, under which weights, and refusals."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

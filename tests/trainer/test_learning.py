@@ -11,7 +11,7 @@ import pytest
 from trainer import recipe
 from trainer.learn.update import Update
 from trainer.run import evaluate
-from trainer.run.run_folder import evaluations_of
+from trainer.run.run_folder import RunFolder
 from trainer.train import train
 
 from .conftest import SHORT, figures, quiet, tiny_tokenizer
@@ -30,7 +30,7 @@ def test_a_room_is_learned_in_8_steps(method, corridor, tiny_folder, tmp_path):
     """Half of the rollouts succeed at first, as from tossing a coin between the two actions."""
     options = [*EASY, f"policy.model={tiny_folder}"]
     train(recipe.load(f"alfworld {method} pocket", options), tmp_path, console=quiet())
-    ((_, start), (_, end)), _ = evaluations_of(tmp_path)
+    (_, start), (_, end) = RunFolder(tmp_path).read_evaluations()
     assert (start.overall.rate, end.overall.rate) == (0.6, 1.0)
     success = [line["success"] for line in figures(tmp_path) if line["stage"] == "rl"]
     assert 0.4 <= success[0] <= 0.6
@@ -70,7 +70,7 @@ def test_every_token_learns_from_the_credit_of_its_own_turn(
 def test_the_quickstart_learns_in_a_third_of_its_steps(tmp_path):
     chosen = recipe.load("alfworld mgr pocket", ["run.steps=10", "run.threads=1", "eval.every=0"])
     train(chosen, tmp_path, console=quiet())
-    ((_, start), (_, end)), _ = evaluations_of(tmp_path)
+    (_, start), (_, end) = RunFolder(tmp_path).read_evaluations()
     test = evaluate.compare_paired(start, end)
     assert end.overall.rate > start.overall.rate + 0.08
     assert test.p < 0.05

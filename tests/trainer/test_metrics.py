@@ -1,7 +1,5 @@
 """The log: one line a step, whole lines only, no step twice."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """Self-chat: a policy that does not learn plays the other side of Sotopia-v0."""
 
-from __future__ import annotations
-
 import io
 import threading
 import time

@@ -17,6 +17,7 @@ from trainer.model.policy import Policy
 from trainer.play.failures import EpisodeError
 from trainer.play.rollout import Task
 from trainer.play.source import draw_tasks
+from trainer.run.checks import check_source
 from trainer.scale import parallel
 from trainer.scale.pool import divide_tasks
 from trainer.train import train
@@ -129,27 +130,34 @@ def test_groups_are_not_divided():
 
 
 ACTORS = "sampling.actors=2"
+VLLM = ("engine.name=vllm", 'engine.urls=["http://a:1"]')
 
 
 @pytest.mark.parametrize(
     ("processes", "words", "options", "message"),
     [
-        (2, "alfworld mgr", [ACTORS], "=2 works with one process, without torchrun"),
-        (1, "alfworld mgr", [ACTORS], r"=2 works .* servers .* engine\.urls, or"),
+        (2, "alfworld mgr", [ACTORS, *VLLM], "sample for one process, but there are 2;"),
+        (1, "alfworld mgr", [ACTORS], r"=2 needs servers .* engine\.urls, or"),
         (1, "sotopia grpo", [ACTORS, "partner.model=mine"], "partner.model=.* sampling.actors=0"),
         (1, "sotopia grpo", ["env.processes=2", "partner.model=mine"],
          "partner.model=.* set env.processes=0"),
         (1, "alfworld mgr", ["env.step_seconds=2.0"], "^env: env.step_seconds=2 needs worker proc"),
         pytest.param(
-            1, "alfworld mgr", [ACTORS, "engine.name=vllm", 'engine.urls=["http://a:1"]'],
+            1, "alfworld mgr", [ACTORS, *VLLM],
             r"pip install 'agent-envs\[ray\]'", marks=pytest.mark.skipif(THERE, reason="it is"),
         ),
     ],
 )  # fmt: skip
 def test_what_actors_and_worker_processes_need(monkeypatch, processes, words, options, message):
     monkeypatch.setattr(parallel, "size", lambda: processes)
+
+    def begin():
+        loaded = recipe.load(words, options)
+        check_source(loaded)
+        make_rollouts(loaded, "train")
+
     with pytest.raises((RecipeError, ImportError), match=message):
-        make_rollouts(recipe.load(words, options), "train")
+        begin()
 
 
 class TestRay:

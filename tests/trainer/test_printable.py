@@ -38,8 +38,8 @@ def test_a_comparison_has_none(tmp_path):
         one = evaluation(4)
         one.task_ids[:] = [f"{WILD}{n}" for n in range(len(one.task_ids))]
         one.success[:] = [bool(number)] * len(one.success)
-        one.save(folder / "eval" / "step_4.json")
+        one.save(folder / "eval" / "step_45.json")
     console = quiet()
-    console.print(table(*(side(folder, 4) for folder in folders)), markup=False)
+    console.print(table(*(side(folder, 45) for folder in folders)), markup=False)
     assert TAME in console.file.getvalue()
     assert not {"\x1b", "\x07", "\u202e"} & set(console.file.getvalue())

@@ -1,7 +1,5 @@
 """Rollouts of a report: aligned by state, the choice of what is shown, the cells."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Environments that read whole replies, in rollouts, demonstrations and the update."""
 
-from __future__ import annotations
-
 import pytest
 
 import credit

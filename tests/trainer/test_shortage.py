@@ -76,7 +76,7 @@ def test_no_process_can_be_started(method, processless):
     for call in calls:
         with pytest.raises(BlockingIOError) as raised:
             call()
-        assert "no further process can be started" in find_shortage(raised.value)
+        assert "no further process or thread can be started" in find_shortage(raised.value)
         assert "lower env.processes" in find_shortage(raised.value)
 
 
@@ -89,8 +89,8 @@ def test_no_thread_can_be_started(corridor, monkeypatch):
     monkeypatch.setattr(threading.Thread, "start", start)
     player = Rollouts(Env("Corridor-v0"), PromptOptions(), "train")
     _, (failure,) = split_attempts(player.attempt(corridor_tasks(2), Script(east), seed=0))
-    assert "no further thread can be started" in failure.error
-    assert "lower run.threads, sampling.rows" in failure.error
+    assert "no further process or thread can be started" in failure.error
+    assert "sampling.rows or run.threads" in failure.error
 
 
 def test_an_environment_without_memory_says_so_and_torch_ends_the_run():
@@ -108,7 +108,7 @@ def test_an_environment_without_memory_says_so_and_torch_ends_the_run():
         (ALLOCATORS[1], "can't allocate memory: memory ran out"),
         (OSError(errno.ENOSPC, "No space left on device"), "the disk is full; make room"),
         (OSError(errno.EMFILE, "Too many open files"), "raise the limit"),
-        (RuntimeError("can't start new thread"), "no further thread can be started"),
+        (RuntimeError("can't start new thread"), "no further process or thread can be started"),
     ],
     ids=repr,
 )

@@ -1,7 +1,5 @@
 """What is said of a run that seems to learn nothing."""
 
-from __future__ import annotations
-
 import pytest
 
 from trainer.run.metrics import StallWatch

@@ -73,19 +73,6 @@ def test_a_signal_in_a_step_ends_the_run_after_it(  # noqa: PLR0917
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("left", [None, "{", "[]"])
-def test_a_lost_last_evaluation_is_made_again(left, whole, corridor, tiny_folder, tmp_path):
-    folder = shutil.copytree(whole, tmp_path / "run")
-    path = folder / "eval" / "step_12.json"
-    path.unlink()
-    if left is not None:
-        path.write_text(left)
-    train(short(tiny_folder), folder, resume=True, console=quiet())
-    assert path.read_text() == (whole / "eval" / "step_12.json").read_text()
-    assert figures(folder) == figures(whole)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("resume", [False, True])
 @pytest.mark.parametrize("left", ["checkpoints", "metrics.jsonl", "eval", "episodes"])
 def test_a_run_without_its_recipe_is_refused(left, resume, whole, tiny_folder, tmp_path):

@@ -1,7 +1,5 @@
 """Copies of the log: what reaches the library, once, under one id; stubs have the two's calls."""
 
-from __future__ import annotations
-
 import io
 import sys
 from types import SimpleNamespace

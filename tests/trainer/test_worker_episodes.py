@@ -1,7 +1,5 @@
 """Rollouts and demonstrations in worker processes: the same episodes; a lost process costs one."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """vLLM for tests: in this process, and a server with a policy's model."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from agent_envs.cli.console import make_console
-from trainer.cli.extras import require_extra
 
 
 def compare(
@@ -23,7 +22,6 @@ def compare(
     ] = None,
 ) -> None:
     """Compare two runs task by task: difference of success, its 95% interval, an exact test."""
-    require_extra("report", "compare")
     from agent_envs_lab.compare import side, table
 
     make_console().print(

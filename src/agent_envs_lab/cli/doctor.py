@@ -5,7 +5,6 @@ from rich.table import Table
 from rich.text import Text
 
 from agent_envs.cli.console import make_console
-from trainer.cli.extras import require_extra
 from trainer.cli.train import RecipeWords, load_recipe
 
 _COLOURS = {"ok": "green", "warning": "yellow", "error": "red"}
@@ -13,7 +12,6 @@ _COLOURS = {"ok": "green", "warning": "yellow", "error": "red"}
 
 def doctor(recipe: RecipeWords) -> None:
     """Check a recipe before it costs hours: data, model, memory, engine, signal, time."""
-    require_extra("train", "doctor")
     made, _ = load_recipe(recipe)
     from agent_envs_lab.doctor import examine
 

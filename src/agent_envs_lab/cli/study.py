@@ -6,14 +6,12 @@ from typing import Annotated
 import typer
 
 from agent_envs.cli.console import make_console
-from trainer.cli.extras import require_extra
 from trainer.cli.train import (
     READ,
     Options,
     RecipeOfModel,
     RunOrModel,
     Track,
-    list_trackers,
     load_played,
     make_out_option,
 )
@@ -35,23 +33,21 @@ def study(
     curve: Annotated[str, typer.Option(help="A logged value to draw over training.")] = "valid",
     out: Annotated[
         Path | None,
-        make_out_option("Folder, runs/study/NAME by default; a study in it is continued."),
+        make_out_option(
+            "Folder, runs/study/NAME by default; a study in it is continued.", folder=True
+        ),
     ] = None,
     track: Track = None,
 ) -> None:
     """Compare methods over several seeds with equal budgets: tables and one figure."""
-    require_extra("train", "study")
-    trackers = list_trackers(track)
     from agent_envs_lab.study import results, runs, save, table
     from trainer import recipes as shipped
-    from trainer.run.checkpoint import check_out
 
     if not 0 <= level <= 1:  # typer's limits let NaN pass
         raise typer.BadParameter(f"--level is a success in [0, 1], got {level}")
     labels = methods or list(shipped.study(name))
     out = out or Path("runs/study") / name
-    check_out(out, folder=True)
-    runs.run(name, labels, seeds, out, options or (), jobs=jobs, curve=curve, track=trackers)
+    runs.run(name, labels, seeds, out, options or (), jobs=jobs, curve=curve, track=track or ())
     found = results.collect(labels, seeds, out, level=level)
     save(found, out, level=level, seeds=seeds, curve=curve)
     page = make_console()
@@ -66,7 +62,6 @@ def attribute(
 
     Of a run, before and after reinforcement learning.
     """
-    require_extra("train", "attribute")
     from agent_envs_lab.attribution import attribute_model, table
     from trainer.run.checkpoint import CheckpointError, Checkpoints
 

@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from agent_envs.cli.console import make_console
-from trainer.cli.extras import require_extra
 from trainer.cli.train import RecipeWords, is_run, load_recipe, make_out_option
 
 Measured = Annotated[
@@ -35,7 +34,9 @@ Gradients = Annotated[
 ]
 Folder = Annotated[
     Path | None,
-    make_out_option("Folder, RUN/truth or runs/truth/RECIPE by default; a measurement goes on."),
+    make_out_option(
+        "Folder, RUN/truth or runs/truth/RECIPE by default; a measurement goes on.", folder=True
+    ),
 ]
 
 
@@ -61,9 +62,7 @@ def truth(
     out: Folder = None,
 ) -> None:
     """Measure the true advantage of every turn, and rank the credit methods by it."""
-    require_extra("train", "truth")
     from agent_envs_lab.truth.run import Plan, measure, source_of
-    from trainer.run.checkpoint import check_out
 
     plan = Plan(groups, reliability, most, fresh, plain, gradients)
     made, given = load_recipe(recipe)
@@ -71,7 +70,6 @@ def truth(
     source = None if weights is None else source_of(weights)
     run = _run(policy, given)
     folder = out or (run / "truth" if run else Path("runs/truth") / made.name)
-    check_out(folder, folder=True)
     page = make_console()
     try:
         result = measure(made, folder, plan, source=source, jobs=jobs, console=page)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from agent_envs_lab.study.runs import StudyError, read_log, run_folder
-from trainer.run.run_folder import read_config, read_evaluations, total_steps
+from trainer.run.run_folder import RunFolder, read_config, total_steps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,9 +84,10 @@ def collect(methods: Sequence[str], seeds: int, out: Path, *, level: float) -> l
 
 
 def _evaluations(folder: Path) -> tuple[Evaluation, Evaluation]:
-    found, damaged = read_evaluations(folder)
-    if damaged:
-        raise StudyError(f"{damaged[0]}; delete it and start the study again, or restore it")
+    run = RunFolder(folder)
+    found = run.read_evaluations()
+    if run.damaged:
+        raise StudyError(f"{run.damaged[0]}; delete it and start the study again, or restore it")
     if not found or found[-1][0] < total_steps(read_config(folder)[1]):
         raise StudyError(f"{folder} is not finished; start the study again to continue it")
     return found[0][1], found[-1][1]

@@ -8,7 +8,9 @@ from __future__ import annotations
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
+
+from pydantic import model_validator
 
 from agent_envs.panels import nearest
 from trainer import recipe as recipes
@@ -102,14 +104,18 @@ def read_log(out: Path, method: str, seed: int) -> list[dict[str, Any]]:
     Raises:
         MetricsError: A line is damaged, or a step has none of the values that are compared.
     """
-    return metrics.read_log(run_folder(out, method, seed) / "metrics.jsonl", _check_line)
+    return metrics.read_log(run_folder(out, method, seed) / "metrics.jsonl", _Line)
 
 
-def _check_line(line: dict[str, Any]) -> None:
-    metrics.check_step(line)
-    compared = ("stage", *(("success", "episodes") if line.get("stage") == "rl" else ()))
-    if lacks := [name for name in compared if line.get(name) is None]:
-        raise ValueError(f"it has no {', '.join(lacks)}")
+class _Line(metrics.Line):
+    """A line with the values that are compared."""
+
+    @model_validator(mode="after")
+    def _have_compared(self) -> Self:
+        compared = ("stage", *(("success", "episodes") if self.stage == "rl" else ()))
+        if lacks := [name for name in compared if getattr(self, name) in {None, ""}]:
+            raise ValueError(f"it has no {', '.join(lacks)}")
+        return self
 
 
 def check_curve(log: Sequence[dict[str, Any]], key: str) -> None:

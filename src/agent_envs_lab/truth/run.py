@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 import torch
-from pydantic import FiniteFloat, TypeAdapter, ValidationError
+from pydantic import BaseModel, FiniteFloat
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 from agent_envs_lab.truth import Truth, draws
 from agent_envs_lab.truth.draws import HALVES, Group, Round
@@ -32,12 +31,11 @@ from agent_envs_lab.truth.tree import Tree
 from credit.turns import Turns
 from trainer import recipe as recipes
 from trainer.build import cores, derive, make_rollouts
-from trainer.options import explain_error
 from trainer.play import episode_files as recorded
 from trainer.play.source import draw_tasks
 from trainer.run import evaluate, metrics
-from trainer.run import run_folder as records
 from trainer.run.checkpoint import Checkpoints, append_line, write_text
+from trainer.run.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -52,7 +50,7 @@ if TYPE_CHECKING:
 _Found = TypeVar("_Found")
 
 
-class _Drawn(TypedDict):
+class _Drawn(BaseModel):
     """A line of the draws of a group: half, node, outcome and turns of each."""
 
     of: str
@@ -61,7 +59,7 @@ class _Drawn(TypedDict):
     expected: tuple[list[FiniteFloat], list[FiniteFloat]]
 
 
-class _Fresh(TypedDict):
+class _Fresh(BaseModel):
     """A line of the outcomes of fresh rollouts of a task."""
 
     of: Literal["fresh"]
@@ -69,7 +67,6 @@ class _Fresh(TypedDict):
     draws: list[FiniteFloat]
 
 
-_RECORD: TypeAdapter[Any] = TypeAdapter(_Drawn | _Fresh)
 PILOT = 2.0
 """Turns that the first round plays for each turn of the batch."""
 
@@ -199,10 +196,10 @@ def _read_file(path: Path, read: Callable[[Path], _Found]) -> _Found:
     Raises:
         TruthError: It cannot be read.
     """
-    found, damaged = records.readable([path], read)
-    if damaged:
-        raise TruthError(f"{damaged[0]}; restore it, or give another folder with --out")
-    return found[0][1]
+    folder = RunFolder(path.parent)
+    for found in folder.read(path, read):
+        return found
+    raise TruthError(f"{folder.damaged[0]}; restore it, or give another folder with --out")
 
 
 def _read_plan(path: Path) -> dict[str, Any]:
@@ -210,13 +207,6 @@ def _read_plan(path: Path) -> dict[str, Any]:
     if not isinstance(tree, dict):
         raise ValueError("an object is needed")  # noqa: TRY004 - of a file
     return tree
-
-
-def _check_draws(record: dict[str, Any]) -> None:
-    try:
-        _RECORD.validate_python(record)
-    except ValidationError as error:
-        raise ValueError(explain_error(error)) from error
 
 
 class _Measurement:
@@ -232,7 +222,9 @@ class _Measurement:
             :: self.size
         ]  # one of each group
         self.kept: dict[tuple[str, int], Any] = {}
-        records = metrics.read_log(out / "draws.jsonl", _check_draws)  # without a line that was cut
+        records = metrics.read_log(
+            out / "draws.jsonl", _Drawn | _Fresh
+        )  # without a line that was cut
         write_text(out / "draws.jsonl", "".join(f"{json.dumps(one)}\n" for one in records))
         for record in records:
             self.kept[record["of"], record["group"]] = record

@@ -12,12 +12,14 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from trainer.cli.extras import MissingExtraError, require_extra
-from trainer.run.stopping import stop_on_interrupt
-
 TRACEBACK = "AGENT_ENVS_TRACEBACK"
 """Environment variable that turns tracebacks on."""
+_HINT = f"({TRACEBACK}=1 shows the traceback)"
 _FORMAT = warnings.formatwarning
+_EXTRAS = dict.fromkeys(
+    ("train", "eval", "study", "attribute", "truth", "doctor"), "train"
+) | dict.fromkeys(("report", "compare"), "report")
+"""The extra that installs what a command imports; that of all others is `cli`."""
 
 
 def main() -> None:
@@ -29,13 +31,17 @@ def main() -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     warnings.formatwarning = _format_warning
     try:
-        require_extra("cli", "the command agent-envs")
         from trainer.cli.app import app
 
-        with stop_on_interrupt():
-            app()
-    except MissingExtraError as error:
-        sys.exit(f"agent-envs: {error}")
+        app()
+    except ModuleNotFoundError as error:
+        if os.environ.get(TRACEBACK):
+            raise
+        extra = _EXTRAS.get(sys.argv[1] if sys.argv[1:] else "", "cli")
+        sys.exit(
+            f"agent-envs: {error}; the packages of this command are installed by: pip install "
+            f"'agent-envs[{extra}]', or pip install '.[{extra}]' in a clone {_HINT}"
+        )
     except Exception as error:
         from agent_envs.imports import message_of
         from trainer.errors import find_shortage
@@ -46,7 +52,7 @@ def main() -> None:
         said = message_of(error) or type(error).__name__
         if lacked:
             said += f": {lacked}"
-        sys.exit(f"agent-envs: {said} ({TRACEBACK}=1 shows the traceback)")
+        sys.exit(f"agent-envs: {said} {_HINT}")
 
 
 def _format_warning(

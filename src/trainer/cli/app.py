@@ -1,15 +1,15 @@
-"""The command line: all commands, and the options of `agent-envs` itself."""
+"""The command line: all commands, `agent-envs recipes`, and the options of `agent-envs` itself."""
 
 import os
-import tomllib
-from importlib.metadata import EntryPoint, entry_points
-from pathlib import Path
+from contextlib import suppress
+from importlib.metadata import entry_points
 from typing import Annotated
 
 import typer
+from rich.table import Table
 
 from agent_envs import __version__
-from trainer.cli.recipes import recipes
+from agent_envs.cli.console import make_console
 from trainer.cli.train import evaluate, report, train
 
 app = typer.Typer(
@@ -21,24 +21,47 @@ app = typer.Typer(
 app.command()(train)
 app.command("eval")(evaluate)
 app.command()(report)
-app.command()(recipes)
+
+
+@app.command()
+def recipes(
+    recipe: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[ENVIRONMENT METHOD [MODEL]]", help="Show the settings of this recipe instead."
+        ),
+    ] = None,
+) -> None:
+    """List environments, methods, models and studies, or the settings of a recipe."""
+    from trainer import recipes as shipped
+
+    page = make_console()
+    if recipe:
+        composed = shipped.compose(recipe)
+        if any(os.path.isfile(word) for word in recipe):
+            with suppress(ModuleNotFoundError):  # without torch the settings are shown unchecked
+                from trainer.recipe import parse
+
+                parse(composed.tree())
+        table = Table(box=None)
+        for column in ("option", "value", "set by", "source"):
+            table.add_column(column, no_wrap=column != "source")
+        for key, setting in sorted(composed.settings.items()):
+            table.add_row(shipped.join_key(key), str(setting.value), setting.file, setting.source)
+        page.print(table)
+        return
+    for axis in (*shipped.AXES, shipped.STUDY):
+        table = Table(axis, "", box=None)
+        for name in shipped.names(axis):
+            table.add_row(name, shipped.part(axis, name).about)
+        page.print(table, "")
 
 
 COMMANDS = "agent_envs.commands"
 """The group of entry points whose objects are commands: functions, or Typer apps of several."""
 
 
-def find_commands() -> list[EntryPoint]:
-    """The commands of other packages of this distribution; in a clone those of pyproject.toml."""
-    project = Path(__file__).parents[3] / "pyproject.toml"
-    text = project.read_text("utf-8") if project.is_file() else ""
-    named = tomllib.loads(text).get("project", {}).get("entry-points", {}).get(COMMANDS)
-    if named is None:
-        return [*entry_points(group=COMMANDS)]
-    return [EntryPoint(name, value, COMMANDS) for name, value in named.items()]
-
-
-for _point in find_commands():
+for _point in entry_points(group=COMMANDS):
     _command = _point.load()
     if isinstance(_command, typer.Typer):
         app.add_typer(_command, name=_point.name)

@@ -4,13 +4,14 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
+from agent_envs.assets import require
 from agent_envs.cli.console import make_console
-from trainer.cli.extras import require_extra
 
 if TYPE_CHECKING:
     from trainer.recipe import Recipe
@@ -29,11 +30,21 @@ Options = Annotated[
         metavar="[KEY=VALUE]...", help="Options to change, e.g. run.seed=1 data=/path/to/games."
     ),
 ]
+
+
+def _parse_tracker(name: str) -> str:
+    if name not in {"wandb", "trackio"}:
+        raise typer.BadParameter(f"it is wandb or trackio, got {name!r}")
+    require(name, name)
+    return name
+
+
 Track = Annotated[
     list[str] | None,
     typer.Option(
         "--track",
         metavar="[wandb|trackio]",
+        parser=_parse_tracker,
         help="Copy the log there as well, may be repeated; TensorBoard is always written.",
         show_default=False,
     ),
@@ -64,13 +75,23 @@ RecipeOfModel = Annotated[
 ]
 
 
-def make_out_option(help_text: str) -> Any:
-    """The option `--out` of a command, a path that must not be empty."""
+def make_out_option(help_text: str, *, folder: bool) -> Any:
+    """The option `--out` of a command, a folder or file that can be written; nothing is yet."""
 
     def parse_path(given: str) -> Path:
-        if not given:
-            raise typer.BadParameter("an empty path; leave --out away, or name a folder or file")
-        return Path(given)
+        path, kind = Path(given), "folder" if folder else "file"
+        place = path if folder else path.parent
+        if not given or (path.exists() and path.is_dir() != folder):
+            raise typer.BadParameter(f"{given!r} is no {kind}; name a {kind}, or leave --out away")
+        try:
+            while not place.exists():
+                place = place.parent
+            TemporaryFile(dir=place).close()
+        except OSError as error:
+            raise typer.BadParameter(
+                f"nothing can be written in {place} ({error.strerror}); give another path"
+            ) from error
+        return path
 
     return typer.Option(
         "--out", help=help_text, show_default=False, parser=parse_path, metavar="PATH"
@@ -110,7 +131,9 @@ def load_recipe(words: Sequence[str]) -> tuple["Recipe", Path | None]:
 
 def train(
     recipe: RecipeWords,
-    out: Annotated[Path | None, make_out_option("Run folder, runs/RECIPE by default.")] = None,
+    out: Annotated[
+        Path | None, make_out_option("Run folder, runs/RECIPE by default.", folder=True)
+    ] = None,
     *,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the run in the folder, if there is one.")
@@ -118,17 +141,13 @@ def train(
     track: Track = None,
 ) -> None:
     """Train with a recipe: warm start, reinforcement learning, evaluation, report."""
-    require_extra("train", "train")
-    trackers = list_trackers(track)
     made, given = load_recipe(recipe)
-    from trainer.run.checkpoint import check_out
     from trainer.train import train as run
 
     folder = out or given or Path("runs") / made.name
-    check_out(folder, folder=True)
     page, is_first = make_console(), os.environ.get("RANK", "0") == "0"
     try:
-        run(made, folder, resume=resume, console=page, track=trackers)
+        run(made, folder, resume=resume, console=page, track=track or ())
     except KeyboardInterrupt as error:
         if is_first:
             page.print(
@@ -141,17 +160,6 @@ def train(
         _print_summary(folder, page)
 
 
-def list_trackers(names: Sequence[str] | None) -> list[str]:
-    """The libraries to copy the log to, each once, if they are known and installed."""
-    from agent_envs.panels import one_of
-    from trainer.run.metrics import TRACKERS
-
-    for name in names or ():
-        one_of("--track", name, [*TRACKERS])
-        require_extra(name, f"--track {name}")
-    return list(dict.fromkeys(names or ()))
-
-
 def evaluate(
     run_or_model: RunOrModel,
     options: Options = None,
@@ -159,17 +167,15 @@ def evaluate(
     against: Annotated[
         Path | None, typer.Option(help="Compare with this saved evaluation, task by task.")
     ] = None,
-    out: Annotated[Path | None, make_out_option("Save the evaluation as JSON.")] = None,
+    out: Annotated[
+        Path | None, make_out_option("Save the evaluation as JSON.", folder=False)
+    ] = None,
 ) -> None:
     """Play a fixed panel: success with 95% intervals, overall and by task type."""
-    require_extra("train", "eval")
     from trainer.build import evaluate_model
     from trainer.run import evaluate as evaluation
-    from trainer.run.checkpoint import check_out
 
     made, run = load_played(run_or_model, recipe, options or (), READ)
-    if out is not None:
-        check_out(out, folder=False)
     other = None if against is None else evaluation.load(against)
     result = evaluate_model(made, run)
     page = make_console()
@@ -211,7 +217,6 @@ def load_played(
 
 def report(run: Annotated[Path, typer.Argument(help="A run folder.")]) -> None:
     """Write report.html into a run folder, also while the run is still going."""
-    require_extra("report", "report")
     from trainer.run.report import write
 
     typer.echo(write(run))
@@ -220,9 +225,9 @@ def report(run: Annotated[Path, typer.Argument(help="A run folder.")]) -> None:
 def _print_summary(folder: Path, page: Console) -> None:
     """Print start and end of a run, and the paths of its files."""
     from trainer.run.evaluate import make_table
-    from trainer.run.run_folder import evaluations_of
+    from trainer.run.run_folder import RunFolder
 
-    found, _ = evaluations_of(folder)
+    found = RunFolder(folder).read_evaluations()
     if found:
         (first, start), (last, end) = found[0], found[-1]
         page.print(f"\nevaluation, step {first} against step {last}" if last > first else "")

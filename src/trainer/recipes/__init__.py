@@ -22,6 +22,8 @@ from trainer.errors import RecipeError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from tomlkit import TOMLDocument
+
 AXES = ("environment", "method", "model")
 """The kinds of parts of a recipe; their files are in the folders `environments` and so on."""
 WHEN = "when"
@@ -56,10 +58,7 @@ class Composition(NamedTuple):
         """The settings as nested tables, with `name` and `about`."""
         made: dict[str, Any] = {"name": self.name, "about": self.about}
         for key, setting in self.settings.items():
-            table = made
-            for section in key[:-1]:
-                table = table.setdefault(section, {})
-            table[key[-1]] = setting.value
+            set_option(made, key, setting.value)
         return made
 
 
@@ -72,6 +71,16 @@ class Part(NamedTuple):
     when: dict[str, dict[Key, Setting]]
 
 
+def set_option(tree: dict[str, Any], key: Key, value: Any) -> None:
+    """Set an option in nested tables; a value in the place of a table is replaced."""
+    *sections, last = key
+    for section in sections:
+        if not isinstance(tree.get(section), dict):
+            tree[section] = {}
+        tree = tree[section]
+    tree[last] = value
+
+
 @cache
 def names(axis: str) -> tuple[str, ...]:
     """Sorted names of the shipped files of an axis, or of STUDY."""
@@ -81,7 +90,7 @@ def names(axis: str) -> tuple[str, ...]:
 @cache
 def part(axis: str, name: str) -> Part:
     """Read a shipped part."""
-    return _make_part(name, _parse_file(_FOLDERS[axis] / f"{name}.toml"))
+    return _make_part(name, parse_file(_FOLDERS[axis] / f"{name}.toml"))
 
 
 def compose(words: Sequence[str | Path]) -> Composition:
@@ -96,17 +105,16 @@ def compose(words: Sequence[str | Path]) -> Composition:
     parts: dict[str, str] = {}
     own: list[Part] = []
     for word in map(str, words):
-        axis = next((axis for axis in AXES if word in names(axis)), None)
-        if axis is not None:
+        if axis := _axes().get(word):
             _name_part(parts, axis, word)
         elif os.path.isfile(word):
-            table = _parse_file(Path(word))
+            table = parse_file(Path(word))
             for axis in AXES:
                 if axis in table:
                     _name_part(parts, axis, str(table.pop(axis)))
             own.append(_make_part(word, table))
         else:
-            near = nearest(word, _all_names())
+            near = nearest(word, _axes())
             raise RecipeError(
                 f"no recipe part, TOML file or run folder {word!r}{near}; {_LISTED}; your own are "
                 "options, env.id=module:Class and credit.name=module:Name"
@@ -130,7 +138,7 @@ def study(name: str) -> dict[str, Composition]:
         RecipeError: There is no such study.
     """
     _name_part({}, STUDY, name)
-    table = _parse_file(_FOLDERS[STUDY] / f"{name}.toml")
+    table = parse_file(_FOLDERS[STUDY] / f"{name}.toml")
     parts = {axis: str(table.pop(axis)) for axis in ("environment", "model")}
     methods, _ = table.pop("methods"), table.pop("about")
     shared = _make_part(f"study {name}", table)
@@ -173,8 +181,9 @@ def _name_part(parts: dict[str, str], axis: str, name: str) -> None:
 _LISTED = "`agent-envs recipes` lists all"
 
 
-def _all_names() -> list[str]:
-    return [name for axis in AXES for name in names(axis)]
+def _axes() -> dict[str, str]:
+    """The axis of each shipped name."""
+    return {name: axis for axis in AXES for name in names(axis)}
 
 
 def _make_part(name: str, table: dict[str, Any]) -> Part:
@@ -183,8 +192,8 @@ def _make_part(name: str, table: dict[str, Any]) -> Part:
     if not isinstance(tables, dict) or not all(isinstance(own, dict) for own in tables.values()):
         raise RecipeError(f"{name}: {WHEN} has tables [{WHEN}.NAME.SECTION], got {tables!r}")
     for other, own in tables.items():
-        if other not in _all_names():
-            near = nearest(other, _all_names())
+        if other not in _axes():
+            near = nearest(other, _axes())
             raise RecipeError(f"{name}: [{WHEN}.{other}] names no part{near}; {_LISTED}")
         when[other] = dict(_flatten(own, f"{name} when {other}"))
     return Part(name, about, dict(_flatten(table, name)), when)
@@ -209,7 +218,7 @@ def join_key(key: Key) -> str:
     )
 
 
-def _parse_file(source: Path) -> dict[str, Any]:
+def parse_file(source: Path) -> TOMLDocument:
     """A TOML file as tables that keep their comments.
 
     Raises:

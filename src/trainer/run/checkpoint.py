@@ -13,13 +13,12 @@ import shutil
 import warnings
 from dataclasses import dataclass
 from hashlib import blake2b, file_digest
-from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from pydantic import Field, RootModel, TypeAdapter, ValidationError
 
 from agent_envs.imports import message_of
-from trainer.errors import find_shortage, is_of_disk
+from trainer.errors import find_shortage
 from trainer.options import explain_error
 
 if TYPE_CHECKING:
@@ -72,11 +71,10 @@ class Checkpoints:
         except (OSError, RuntimeError, MemoryError, SafetensorError) as error:  # Runtime: of torch
             if parallel.rank() == 0:
                 shutil.rmtree(part, ignore_errors=True)
-            remedy = "" if is_of_disk(error) else find_shortage(error)
             raise CheckpointError(
                 f"checkpoint step_{step} could not be written to {self.folder} "
                 f"({message_of(error)}); those before it are intact; "
-                f"{remedy or 'make room'}, then continue with --resume"
+                f"{find_shortage(error) or 'make room'}, then continue with --resume"
             ) from error
         parallel.run_on_first(self._prune)
         return final
@@ -131,18 +129,11 @@ class Checkpoints:
 def find_damage(path: Path) -> str:
     """What is wrong with the checkpoint in folder `path`, "" if it is valid."""
     try:
-        expected = read_json(path / MANIFEST, Manifest)
+        expected, found = read_json(path / MANIFEST, Manifest).root, _digests(path)
     except (OSError, ValueError) as error:
         return str(error)
-    for name, (size, digest) in expected.root.items():
-        file = path / name
-        if not file.is_file():
-            return f"{file} is missing"
-        if file.stat().st_size != size:
-            return f"{file} is truncated: {file.stat().st_size} bytes of {size}"
-        if _digest(file) != digest:
-            return f"{file} was changed after it was written: its digest differs"
-    return ""
+    wrong = [path / name for name in expected if found.get(name) != expected[name]]
+    return f"{wrong[0]} is missing, truncated or not as it was written" if wrong else ""
 
 
 def append_line(path: Path, line: str) -> None:
@@ -151,26 +142,6 @@ def append_line(path: Path, line: str) -> None:
         file.write(line + "\n")
         file.flush()
         os.fsync(file.fileno())
-
-
-def check_out(path: Path, *, folder: bool) -> None:
-    """Check that a file or folder `--out` can be written, before hours of work; writes nothing.
-
-    Raises:
-        ValueError: It cannot; the message names --out and says why.
-    """
-    if path.exists() and path.is_dir() != folder:
-        wrong, right = ("a file", "a folder") if folder else ("a folder", "a file")
-        raise ValueError(f"--out {path} is {wrong}; give {right}")
-    place = path if folder else path.parent
-    try:
-        while not place.exists():
-            place = place.parent
-        TemporaryFile(dir=place).close()
-    except OSError as error:
-        raise ValueError(
-            f"--out {path}: nothing can be written in {place} ({error.strerror}); give another path"
-        ) from error
 
 
 def write_text(path: Path, text: str) -> None:
@@ -203,13 +174,13 @@ def read_json(path: Path, kind: type[_Record]) -> _Record:
 
 
 def _digests(folder: Path) -> dict[str, tuple[int, str]]:
-    paths = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {str(p.relative_to(folder)): (p.stat().st_size, _digest(p)) for p in paths}
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return file_digest(file, lambda: blake2b(digest_size=16)).hexdigest()
+    """Size and digest of each file."""
+    found = {}
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        with path.open("rb") as file:
+            digest = file_digest(file, lambda: blake2b(digest_size=16)).hexdigest()
+        found[str(path.relative_to(folder))] = path.stat().st_size, digest
+    return found
 
 
 def _sync(path: Path) -> None:

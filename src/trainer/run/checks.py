@@ -99,22 +99,23 @@ def check_source(recipe: Recipe) -> None:
     """Check that the episodes of a step can come from where the recipe says.
 
     Raises:
-        RunError: Recorded episodes with an estimator that needs the policy's own, or
-            `sampling.ahead` where nothing can be sampled ahead.
-        RecipeError: There are no files of recorded episodes.
+        RecipeError: `sampling.ahead` where nothing can be sampled ahead, several processes where
+            one has to sample, or no files of recorded episodes.
     """
-    sampling = recipe.sampling
-    if sampling.recorded and recipe.credit.name != "dpo":
-        raise RunError(
-            f"sampling.recorded needs credit.name=dpo, got {recipe.credit.name!r}: all other "
-            "estimators learn from the policy's own rollouts"
-        )
+    sampling, engine = recipe.sampling, recipe.engine
     if sampling.recorded:
         recorded_files(sampling.recorded)
-    if sampling.ahead and (recipe.engine.name == "own" or sampling.recorded or parallel.size() > 1):
-        raise RunError(
+    if sampling.ahead and (engine.name == "own" or sampling.recorded):
+        raise RecipeError(
             "sampling.ahead=1 needs an engine with weights of its own, e.g. "
-            'engine.name="vllm", new rollouts (no sampling.recorded) and one process'
+            'engine.name="vllm", and new rollouts (no sampling.recorded)'
+        )
+    here = engine.name == "vllm" and not engine.urls
+    if parallel.size() > 1 and (sampling.actors or sampling.ahead or here):
+        raise RecipeError(
+            "sampling.actors, sampling.ahead and vLLM without engine.urls sample for one process, "
+            f"but there are {parallel.size()}; set engine.urls, sampling.actors=0 and "
+            "sampling.ahead=0, or start without torchrun"
         )
 
 

@@ -148,12 +148,12 @@ def draw_credit(played: Sequence[Episode], credit: Sequence[NDArray[np.float64]]
     figure, axes = _make_axes(4.6, 2.1)
     for success, colour, name in ((True, UP, "successes"), (False, DOWN, "failures")):
         chosen = [x for x, one in zip(credit, played, strict=True) if one.success == success]
-        columns = [[x for x in column if x is not None] for column in zip_longest(*chosen)][:_TURNS]
-        if columns:
-            turns = range(1, len(columns) + 1)
-            low, high = (np.array([np.quantile(x, q) for x in columns]) for q in (0.25, 0.75))
+        if chosen:
+            table = np.array([*zip_longest(*chosen, fillvalue=np.nan)])[:_TURNS]
+            turns, label = range(1, len(table) + 1), f"{len(chosen)} {name}"
+            low, high = np.nanquantile(table, (0.25, 0.75), axis=1)
             axes.fill_between(turns, low, high, color=colour, alpha=0.18, linewidth=0)
-            means, label = [np.mean(x) for x in columns], f"{len(chosen)} {name}"
+            means = np.nanmean(table, axis=1)
             axes.plot(turns, means, color=colour, marker="o", markersize=3.5, label=label)
     axes.axhline(0, color=SOFT, linewidth=0.8)
     axes.set_xlabel("turn of the episode")

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import socket
 import warnings
 from typing import IO, TYPE_CHECKING
 
+from agent_envs.cli.console import make_printable
+
 if TYPE_CHECKING:
     from pathlib import Path
-    from typing import Self
 
 try:
     import fcntl
@@ -26,7 +26,6 @@ except ImportError:  # Windows, which has no such locks
 FILE = ".lock"
 _NONE = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
 """Errors of file systems without locks."""
-_HOLDER = re.compile(r"process \d+ on [\w.-]{1,255}", re.ASCII)
 
 
 class LockedError(BlockingIOError):
@@ -34,24 +33,18 @@ class LockedError(BlockingIOError):
 
 
 class FolderLock:
-    """The lock of a folder; use as a context manager.
+    """The lock of a folder, held from `take` to `close`.
 
-    It is taken at the beginning of the context if the folder had one before, otherwise by `take`.
-
-    Args:
-        folder: The run folder.
+    Attributes:
+        path: Its file.
     """
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE
         self._file: IO[str] | None = None
 
-    def __enter__(self) -> Self:
-        if self.path.is_file():
-            self.take()
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Release the lock, if it was taken."""
         if self._file is not None:
             self._file.close()
 
@@ -69,11 +62,11 @@ class FolderLock:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError):  # the latter over NFS
             file.seek(0)
-            holder = _HOLDER.fullmatch(file.read(1000))
+            holder = make_printable(file.read(300))
             file.close()
             raise LockedError(
-                f"{self.path.parent} is in use: {holder[0] if holder else 'another process'} "
-                "trains in it; wait for it or stop it, or train into another folder with --out DIR"
+                f"{self.path.parent} is in use: another process trains in it ({holder}); wait for "
+                "it or stop it, or train into another folder with --out DIR"
             ) from None
         except OSError as error:
             if error.errno not in _NONE:

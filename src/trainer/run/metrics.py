@@ -36,7 +36,7 @@ from trainer.options import Share, explain_error
 from trainer.run.checkpoint import append_line, write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
     from typing import Self
 
@@ -61,7 +61,7 @@ class MetricsError(ValueError):
     """A file is not a log that `Metrics` wrote."""
 
 
-class _Line(BaseModel, strict=True, extra="allow", allow_inf_nan=False):
+class Line(BaseModel, strict=True, extra="allow", allow_inf_nan=False):
     """A line of `metrics.jsonl`: a step, its stage, and numbers."""
 
     __pydantic_extra__: dict[str, float | None]
@@ -71,38 +71,27 @@ class _Line(BaseModel, strict=True, extra="allow", allow_inf_nan=False):
     episodes: Annotated[int, Field(ge=0, lt=_LARGE)] | None = None
 
 
-check_step = _Line.model_validate
-"""Check that a line is one that `Metrics` writes to `metrics.jsonl`."""
-
-
-def read_log(
-    path: Path, check: Callable[[dict[str, Any]], Any] = check_step
-) -> list[dict[str, Any]]:
+def read_log(path: Path, kind: Any = Line) -> list[dict[str, Any]]:
     """The lines of `metrics.jsonl`, or of another log, without a last line that a kill truncated.
 
     Args:
         path: The file; one that is missing has no lines.
-        check: Raises a ValueError for a line that does not belong into the log.
+        kind: What a line has to be, a type that pydantic knows.
 
     Raises:
         MetricsError: A line before the last is not one of such a log.
     """
     lines = path.read_bytes().split(b"\n")[:-1] if path.is_file() else []
-    records = []
+    known = TypeAdapter(kind)
     for number, line in enumerate(lines, start=1):
         try:
-            records.append(_RECORD.validate_json(line))
-            check(records[-1])
-        except ValueError as error:
-            said = explain_error(error) if isinstance(error, ValidationError) else error
+            known.validate_json(line)
+        except ValidationError as error:
             raise MetricsError(
-                f"{path} line {number} is not a line of a log ({said}); restore the file, or "
-                "delete the line"
+                f"{path} line {number} is not a line of a log ({explain_error(error)}); restore "
+                "the file, or delete the line"
             ) from error
-    return records
-
-
-_RECORD = TypeAdapter(dict[str, Any])
+    return [json.loads(line) for line in lines]
 
 
 class TrackerError(ValueError):

@@ -6,7 +6,6 @@ elsewhere, so that the page can be mailed and archived.
 
 from __future__ import annotations
 
-import os
 import warnings
 from dataclasses import dataclass
 from functools import partial
@@ -16,9 +15,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from agent_envs.cli.console import make_printable
-from trainer.run import curves, evaluate, metrics, provenance, rollouts
-from trainer.run import run_folder as records
+from trainer.run import curves, evaluate, metrics, rollouts
 from trainer.run.checkpoint import read_json, write_text
+from trainer.run.run_folder import (
+    PROVENANCE,
+    FailureRecord,
+    Provenance,
+    RunFolder,
+    WarningRecord,
+    read_config,
+    read_credit,
+    read_step,
+    read_truth,
+    step_of,
+    total_steps,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,76 +86,55 @@ def render(folder: Path) -> tuple[str, list[str]]:
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
-    options, recipe = records.read_config(folder)
+    run = RunFolder(folder)
+    options, recipe = read_config(folder)
     lines = metrics.read_log(folder / "metrics.jsonl")
-    evaluations, damaged = records.evaluations_of(folder)
-    recorded, wrong = read_records(folder)
-    damaged += wrong
+    evaluations = run.read_evaluations()
     start, end = (evaluations[0], evaluations[-1]) if len(evaluations) > 1 else (None, None)
+    recorded = {
+        "failures": run.read("failures/*.json", partial(read_json, kind=FailureRecord)),
+        "warnings": run.read(metrics.WARNINGS, partial(metrics.read_log, kind=WarningRecord)),
+        "provenance": run.read(PROVENANCE, partial(read_json, kind=Provenance)),
+        "truth": run.read("truth/ranking.txt", read_truth),
+    }
     source = files("trainer.run")
     page = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, finalize=_print_plain
     )
     page.filters["embed"] = curves.embed
     with mpl.rc_context(curves.STYLE):
-        groups, wrong = read_groups(folder / "episodes")
-        damaged += wrong
         html = page.from_string((source / "page.html.j2").read_text(encoding="utf-8")).render(
             style=Markup(  # noqa: S704 - of this package
                 curves.write_palette(":root") + (source / "page.css").read_text(encoding="utf-8")
             ),
             recipe=recipe,
             options=options,
-            damaged=damaged,
             evaluations=evaluations,
             test=evaluate.compare_paired(start[1], end[1]) if start and end else None,
-            pace=estimate_pace(lines, records.total_steps(recipe)),
+            pace=estimate_pace(lines, total_steps(recipe)),
             success=curves.draw_success(lines, evaluations),
             values=curves.draw_values(lines),
-            groups=groups,
+            groups=read_groups(run),
+            damaged=run.damaged,
             most=rollouts.ROWS,
             **recorded,
         )
-    return html, damaged
+    return html, run.damaged
 
 
-def read_records(folder: Path) -> tuple[dict[str, Any], list[str]]:
-    """Failures, warnings, provenance and truth of a run by name; what is damaged."""
-    found: dict[str, Any] = {}
-    damaged: list[str] = []
-    for name, pattern, read in (
-        ("failures", "failures/*.json", partial(read_json, kind=records.FailureRecord)),
-        ("warnings", metrics.WARNINGS, records.read_warnings),
-        ("provenance", provenance.FILE, partial(read_json, kind=provenance.Provenance)),
-        ("truth", "truth/ranking.txt", records.read_truth),
-    ):
-        place = folder / pattern
-        paths, hidden = records.list_files(place.parent, place.name)
-        read_files, wrong = records.readable(paths, read)
-        found[name] = [one for _, one in read_files]
-        damaged += hidden + wrong
-    found["failures"].sort(key=lambda one: one.step)
-    return found, damaged
-
-
-def read_groups(folder: Path) -> tuple[list[rollouts.Group], list[str]]:
-    """What the page shows of the last and the first recorded step; what is damaged."""
-    paths, damaged = records.list_steps(folder, ".parquet")
+def read_groups(run: RunFolder) -> list[rollouts.Group]:
+    """What the page shows of the last and the first recorded step."""
+    paths = run.list_files("episodes/step_[0-9]*.parquet")
     groups = []
     for path in dict.fromkeys((*paths[-1:], *paths[:1])):
-        found, wrong = records.readable([path], records.read_step)
-        damaged += wrong
-        for _, played in found:
+        for played in run.read(path, read_step):
             turns = sum(len(episode.steps) for episode in played)
             saved = path.with_suffix(".npy")
-            credit, wrong = records.readable(
-                [saved] if os.path.lexists(saved) else [],
-                partial(records.read_credit, turns=turns),
+            credit = run.read(saved, partial(read_credit, turns=turns)) if saved.exists() else []
+            groups.append(
+                rollouts.choose_group(step_of(path), played, credit[0] if credit else None)
             )
-            damaged += wrong
-            advantages = credit[0][1] if credit else None
-            groups.append(rollouts.choose_group(int(path.stem[5:]), played, advantages))
-    return groups, damaged
+    return groups
 
 
 def estimate_pace(lines: Sequence[dict[str, Any]], total: int) -> Pace | None:

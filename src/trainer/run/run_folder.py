@@ -2,33 +2,41 @@
 
 from __future__ import annotations
 
-import os
+import platform
+import re
 import tomllib
-from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import partial
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import numpy as np
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
+import agent_envs
 from agent_envs.imports import message_of
+from trainer.options import flatten
 from trainer.play import episode_files
-from trainer.run import evaluate, metrics
-from trainer.run.checkpoint import read_json
+from trainer.run import evaluate
+from trainer.run.checkpoint import read_json, write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from agent_envs.panels import Panel
     from trainer.play.records import Episode
     from trainer.run.evaluate import Evaluation
 
+PROVENANCE = "provenance.json"
 _Read = TypeVar("_Read")
-_NEEDED = dict.fromkeys(
-    ("name", "about", "env.id", "policy.model", "credit.name", "sampling.decode"), str
-) | dict.fromkeys(("run.seed", "run.steps", "sft.steps"), int)
-"""Options that every version's `config.toml` has, and their types."""
+_NEEDED = (
+    *("name", "about", "env.id", "policy.model", "credit.name", "sampling.decode"),
+    *("run.seed", "run.steps", "sft.steps"),
+)
+"""Options that every version's `config.toml` has."""
+_PACKAGES = ("gymnasium", "numpy", "torch", "transformers", "peft")
 _UNREADABLE = (OSError, ValueError, TypeError, LookupError, EOFError, MemoryError, RecursionError)
 """What reading a damaged file, or one of another program, may raise."""
 
@@ -60,6 +68,105 @@ class TruthRecord(BaseModel, strict=True, allow_inf_nan=False):
     policy: str
 
 
+class Tasks(BaseModel, strict=True, extra="forbid"):
+    """A panel in short: split, source and number of its tasks, and their hash."""
+
+    split: str
+    source: str
+    count: int
+    hash: str
+
+
+class Provenance(BaseModel, strict=True, extra="forbid"):
+    """Versions of agent-envs that trained the run, of Python and packages; its panels."""
+
+    versions: Annotated[list[str], Field(min_length=1)]
+    python: str
+    packages: dict[str, str]
+    training: Tasks
+    evaluation: Tasks
+
+
+class RunFolder:
+    """The files of a run; those that cannot be read are left out.
+
+    Attributes:
+        path: The folder.
+        damaged: What is wrong with each file that was left out.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.damaged: list[str] = []
+
+    def list_files(self, pattern: str) -> list[Path]:
+        """The paths of such names, by increasing step."""
+        return sorted(self.path.glob(pattern), key=lambda path: (step_of(path), path))
+
+    def read(self, pattern: str | Path, read: Callable[[Path], _Read]) -> list[_Read]:
+        """What the files of such a name, or the file of a path, hold, by increasing step."""
+        found = []
+        for path in self.list_files(pattern) if isinstance(pattern, str) else [pattern]:
+            try:
+                found.append(read(path))
+            except _UNREADABLE as error:
+                of_system = isinstance(error, OSError) and error.strerror
+                said = of_system or message_of(error) or type(error).__name__
+                known = str(path) in said
+                self.damaged.append(said if known else f"{path} cannot be read ({said})")
+        return found
+
+    def read_evaluations(self) -> list[tuple[int, Evaluation]]:
+        """(step, evaluation) on the panel of the last one."""
+        found = self.read(
+            "eval/step_[0-9]*.json", lambda path: (step_of(path), evaluate.load(path))
+        )
+        kept = [
+            (step, one)
+            for step, one in found
+            if (one.panel_hash, one.task_ids) == (found[-1][1].panel_hash, found[-1][1].task_ids)
+        ]
+        for step in dict(found).keys() - dict(kept).keys():
+            path = self.path / "eval" / f"step_{step}.json"
+            self.damaged.append(f"{path} has another panel than the last")
+        return kept
+
+    def read_provenance(self) -> Provenance | None:
+        """Where the run comes from, None if that was not recorded."""
+        found = self.read(PROVENANCE, partial(read_json, kind=Provenance))
+        return found[0] if found else None
+
+
+def write_provenance(folder: Path, training: Panel, evaluation: Panel) -> None:
+    """Write where a run comes from that this process starts or continues with these panels.
+
+    A run that was continued by another version lists both.
+
+    Raises:
+        ValueError: The file of before is damaged.
+    """
+    path = folder / PROVENANCE
+    before = read_json(path, Provenance).versions if path.is_file() else []
+    tasks, held_out = (
+        Tasks(split=one.split, source=one.source, count=len(one), hash=one.hash)
+        for one in (training, evaluation)
+    )
+    made = Provenance(
+        versions=list(dict.fromkeys([*before, agent_envs.__version__])),
+        python=platform.python_version(),
+        packages={name: version(name) for name in _PACKAGES},
+        training=tasks,
+        evaluation=held_out,
+    )
+    write_text(path, made.model_dump_json(indent=1))
+
+
+def step_of(path: Path) -> int:
+    """The step in the name of a file; 0 if it has none."""
+    found = re.match(r"step_(\d+)", path.name)
+    return int(found[1]) if found else 0
+
+
 def read_config(folder: Path) -> tuple[str, dict[str, Any]]:
     """The text of `config.toml`, and its tables.
 
@@ -77,79 +184,14 @@ def read_config(folder: Path) -> tuple[str, dict[str, Any]]:
         tree = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # not UTF-8, or not TOML
         raise ValueError(f"{config} is damaged: {error}; restore it") from error
-    options = flat(tree)
-    wrong = [key for key, kind in _NEEDED.items() if type(options.get(key)) is not kind]
-    if wrong:
-        given = ", ".join(f"{key}={options.get(key)!r:.60}" for key in wrong[:3])
-        raise ValueError(f"{config} is damaged or incomplete: {given}; restore it")
+    if lacking := [key for key in _NEEDED if key not in dict(flatten(tree))]:
+        raise ValueError(f"{config} is damaged: it lacks {', '.join(lacking)}; restore it")
     return text, tree
 
 
 def total_steps(tree: dict[str, Any]) -> int:
     """Steps of a run, warm start and reinforcement learning, by its `config.toml`."""
     return int(tree["sft"]["steps"]) + int(tree["run"]["steps"])
-
-
-def flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested tables as dotted keys."""
-    found: dict[str, Any] = {}
-    for name, value in tree.items():
-        found |= (
-            flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
-        )
-    return found
-
-
-def readable(
-    paths: Iterable[Path], read: Callable[[Path], _Read]
-) -> tuple[list[tuple[Path, _Read]], list[str]]:
-    """The files that can be read with their content, and what is wrong with the others."""
-    found, damaged = [], []
-    for path in paths:
-        try:
-            found.append((path, read(path)))
-        except _UNREADABLE as error:
-            of_system = isinstance(error, OSError) and error.strerror
-            said = of_system or message_of(error) or type(error).__name__
-            damaged.append(said if str(path) in said else f"{path} cannot be read ({said})")
-    return found, damaged
-
-
-def list_files(folder: Path, pattern: str) -> tuple[list[Path], list[str]]:
-    """The paths of a folder with such names, in order; why it cannot be listed."""
-
-    def names(place: Path) -> list[Path]:
-        return sorted(path for path in place.iterdir() if fnmatchcase(path.name, pattern))
-
-    found, damaged = readable([folder] if os.path.lexists(folder) else [], names)
-    return (found[0][1] if found else []), damaged
-
-
-def list_steps(folder: Path, ending: str) -> tuple[list[Path], list[str]]:
-    """The files `step_N` of a folder, by increasing step; why it cannot be listed."""
-    paths, damaged = list_files(folder, f"step_*{ending}")
-    steps = {path: int(path.stem[5:]) for path in paths if path.stem[5:].isdecimal()}
-    return sorted(steps, key=steps.__getitem__), damaged
-
-
-def read_evaluations(folder: Path) -> tuple[list[tuple[int, Evaluation]], list[str]]:
-    """(step, evaluation) of a run folder by increasing step, and which files are damaged."""
-    paths, hidden = list_steps(folder / "eval", ".json")
-    found, damaged = readable(paths, evaluate.load)
-    return [(int(path.stem[5:]), one) for path, one in found], hidden + damaged
-
-
-def evaluations_of(folder: Path) -> tuple[list[tuple[int, Evaluation]], list[str]]:
-    """(step, evaluation) of the panel of the last one, and which files are damaged or of others."""
-    found, damaged = read_evaluations(folder)
-    kept = [
-        (step, one)
-        for step, one in found
-        if (one.panel_hash, one.task_ids) == (found[-1][1].panel_hash, found[-1][1].task_ids)
-    ]
-    for step in dict(found).keys() - dict(kept).keys():
-        damaged.append(f"{folder / 'eval' / f'step_{step}.json'} has another panel than the last")
-    return kept, damaged
 
 
 def read_step(path: Path) -> list[Episode]:
@@ -173,15 +215,6 @@ def read_credit(path: Path, turns: int) -> NDArray[np.float64]:
     if credit.shape != (turns,) or credit.dtype.kind != "f" or not np.isfinite(credit).all():
         raise ValueError(f"it needs {turns} finite numbers, one for each turn")
     return credit
-
-
-def read_warnings(path: Path) -> list[dict[str, Any]]:
-    """Step and text of each warning of a run.
-
-    Raises:
-        MetricsError: A line is damaged.
-    """
-    return metrics.read_log(path, WarningRecord.model_validate)
 
 
 def read_truth(ranking: Path) -> dict[str, Any]:

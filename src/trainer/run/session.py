@@ -15,7 +15,7 @@ from trainer.methods import make_method
 from trainer.play import failures
 from trainer.play.episode_files import write_episodes
 from trainer.play.source import Source
-from trainer.run import evaluate, run_folder
+from trainer.run import evaluate
 from trainer.run.checkpoint import Checkpoints
 from trainer.run.checks import check_columns, check_source
 from trainer.run.metrics import StallWatch
@@ -154,7 +154,8 @@ class Session:
         sampler = self.make_sampler(self.recipe.eval.temperature)
         result, failed = evaluate_policy(self.recipe, sampler, self.held_out, self.panel)
         self.note_failures(failed, "evaluation", len(self.panel.task_ids))
-        parallel.run_on_first(lambda: result.save(self._evaluation))
+        path = self.folder / "eval" / f"step_{self.step}.json"
+        parallel.run_on_first(lambda: result.save(path))
         seen = set(self.tasks.task_ids) & set(self.panel.task_ids)
         panel = "training tasks" if seen else "held out"
         self.measured = f"step {self.step}  {panel}: {result.overall}  valid {result.valid:.1%}"
@@ -163,19 +164,6 @@ class Session:
             "eval_valid": result.valid,
             "eval_return": float(np.mean(result.returns)),
         }
-
-    @property
-    def _evaluation(self) -> Path:
-        return self.folder / "eval" / f"step_{self.step}.json"
-
-    def evaluate_again(self) -> None:
-        """Evaluate the restored policy if the evaluation of its step was lost or damaged."""
-        due = self.step >= self.warm and self.is_due(self.recipe.eval.every)
-        if due and not parallel.run_on_first(
-            lambda: bool(run_folder.readable([self._evaluation], evaluate.load)[0])
-        ):
-            self.log.say(f"{self._evaluation} is missing or damaged, so it is made again")
-            self.evaluate()
 
     def drop_failed(self, played: Sequence[Episode | Failure], tried: int) -> list[Episode]:
         """The episodes of a step without those that failed, which are noted.

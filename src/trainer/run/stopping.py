@@ -66,29 +66,6 @@ class Stop:
         raise Stopped("stopped in the middle of a step", number)
 
 
-def stop_at_once(number: int, frame: Any) -> None:  # noqa: ARG001 - called by Python
-    """Stop at once, as the handler of SIGINT of a command without steps.
-
-    Raises:
-        Stopped: Always.
-    """
-    raise Stopped("stopped", number)
-
-
-@contextmanager
-def stop_on_interrupt() -> Iterator[None]:
-    """Context in which Ctrl-C raises `Stopped`; in a thread, or with another handler, it stays."""
-    here = threading.current_thread() is threading.main_thread()
-    if not here or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield
-        return
-    signal.signal(signal.SIGINT, stop_at_once)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
 @contextmanager
 def note_signals() -> Iterator[Stop]:
     """Context in which the signals are noted; in a thread they keep their meaning."""

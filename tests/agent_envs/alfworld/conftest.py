@@ -1,7 +1,5 @@
 """The small kitchen as fixtures; tests and the processes they start import it as a module."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

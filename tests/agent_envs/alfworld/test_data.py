@@ -156,9 +156,3 @@ def test_a_second_start_reads_only_changed_files(folder, monkeypatch):
     restart()
     open_library(folder, "train")
     assert read[3:] == ["/".join(PICK.split("/")[2:])]
-
-
-def test_a_cache_that_cannot_be_written_does_not_matter(folder, tmp_path, monkeypatch):
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert len(open_library(folder, "train").panel) == 2

@@ -1,7 +1,5 @@
 """plan: one shorter after the best step and never two, so a shortest one; it wins at its end."""
 
-from __future__ import annotations
-
 import copy
 
 import numpy as np

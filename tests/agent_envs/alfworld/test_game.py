@@ -1,7 +1,5 @@
 """Game and Problem: tables by hand for the kitchen, goals in other words, refused files."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest
@@ -156,18 +154,6 @@ def test_sinks_and_knives_of_either_type_are_tools(kind, other, field):
     game = parse_game(change_problem("pick", f" {kind}", f" {other}"), "toy/train/pick/1", "toy")
     names = {"sinks": game.receptacles, "knives": game.objects}[field]
     assert [names[place] for place in getattr(game, field)] in (["sinkbasin 1"], ["knife 1"])
-
-
-def test_a_problem_by_hand():
-    problem = Problem(TEXT, "p")
-    assert problem.symbols["mug_2"] == "object"
-    assert problem.facts["inreceptacle"] == [("mug_1", "shelf_1")]  # said twice, in lower case
-    assert problem.facts["opened"] == []
-    (_, place, kind), (_, *pair), (_, thing, inside) = problem.goal
-    assert [atom[0] for atom in problem.goal] == ["receptacletype", "differ", "inreceptacle"]
-    assert (kind, inside) == ("shelftype", place)
-    assert thing in pair
-    assert place not in pair
 
 
 @given(st.text(alphabet="()-?= ab\n;", max_size=60))

@@ -3,8 +3,6 @@
 All use the same way around Python: the real modules, which any function leads to.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import tomllib

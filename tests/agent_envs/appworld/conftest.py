@@ -1,7 +1,5 @@
 """Sessions, interpreters without a world, and a server that speaks as the benchmark's does."""
 
-from __future__ import annotations
-
 import json
 import sys
 import threading

@@ -1,7 +1,5 @@
 """The apps: documented as they are, strict about what they are given, and doing what they say."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The genuine benchmark, played by HTTP on a task of our own making; see .ci/appworld."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

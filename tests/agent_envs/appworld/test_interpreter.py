@@ -1,7 +1,5 @@
 """The interpreter: what it prints, how it fails, and that it can be rebuilt."""
 
-from __future__ import annotations
-
 import copy
 import os
 import pickle

@@ -1,7 +1,5 @@
 """The ledger of what cannot be taken back, harm, and bounds on what one turn can do."""
 
-from __future__ import annotations
-
 import time
 import tomllib
 from pathlib import Path

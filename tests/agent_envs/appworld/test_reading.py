@@ -1,7 +1,5 @@
 """Wanted values in the ways that people write them, and values that are something else."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 

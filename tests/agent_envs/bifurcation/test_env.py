@@ -1,11 +1,9 @@
 """Bifurcation-v0: the contract, walks of every kind, signals."""
 
-from __future__ import annotations
-
 import gymnasium as gym
 import pytest
 
-from agent_envs import INFO_KEYS, expert
+from agent_envs import INFO_KEYS
 from agent_envs.bifurcation.env import BACK, DOORS, EACH, KINDS, LEAVE, ON, draw_task
 from agent_envs.testing import check_agent_env
 
@@ -144,14 +142,3 @@ def test_other_words_change_nothing(action, reason):
     assert observation.splitlines()[-1] == before
     assert (reward, terminated, info["valid"], info["invalid_reason"]) == (0, False, False, reason)
     assert env.step(f"  {way[0].upper()} ")[4]["valid"]  # case and spaces do not matter
-
-
-def test_the_explorer_gives_its_reason():
-    env, task, way = begin("reversible")
-    explorer = expert(env)
-    for door in way[: task.bell]:
-        assert explorer.think() == "any door will do"
-        env.step(door)
-    assert explorer.think() == "the bell is here, so I take the door that the goal names"
-    env.step(find_wrong(task))
-    assert (explorer.act(), explorer.think()) == (BACK, "this was the wrong door")

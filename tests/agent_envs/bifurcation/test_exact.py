@@ -1,7 +1,5 @@
 """Exact values: worked by hand for every kind, and sums over an episode."""
 
-from __future__ import annotations
-
 import gymnasium as gym
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """The picture: what it shows, and that a caller cannot spoil the next one."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

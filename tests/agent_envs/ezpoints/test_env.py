@@ -1,7 +1,5 @@
 """EZPoints-v0: the contract in all variants, games by hand, signals, the expert, hands as dealt."""
 
-from __future__ import annotations
-
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -41,11 +39,9 @@ def select(steps, *keys):
 @pytest.mark.parametrize(
     "options",
     [
-        {"reward": "rl4vlm", "action_space": "discrete13"},
         {"reward": "rl4vlm", "observation": "image"},
         {"reward": "verl-agent", "action_space": "discrete13", "observation": "image"},
-        {"max_turns": 4},
-        {"render_mode": "ansi", "split": "val"},
+        {"max_turns": 4, "render_mode": "ansi", "split": "val"},
     ],
     ids=str,
 )

@@ -1,7 +1,5 @@
 """Deals counted by hand, formulas against Python's arithmetic, solutions by trying."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from functools import reduce

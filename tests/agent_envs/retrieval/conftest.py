@@ -1,7 +1,5 @@
 """The public questions with their passages, and the recall of a retriever on them."""
 
-from __future__ import annotations
-
 import gzip
 import json
 

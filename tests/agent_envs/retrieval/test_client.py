@@ -1,7 +1,5 @@
 """The client against small servers of either API, and against servers that misbehave."""
 
-from __future__ import annotations
-
 import copy
 import json
 import pickle
@@ -70,9 +68,6 @@ def waits(monkeypatch):
     return waited
 
 
-# the two APIs
-
-
 def test_all_queries_go_in_one_request_or_each_alone():
     for api in ("auto", "queries"):
         with serving(search_r1) as (server, url):
@@ -92,9 +87,6 @@ def test_results_of_any_number():
         assert one.search(["a", "b"], 3) == [[], found("b", 3)]
         assert one.search([], 3) == []
         assert len(server.asked) == 1
-
-
-# faults
 
 
 @pytest.mark.parametrize(
@@ -207,8 +199,6 @@ def test_threads_and_copies_share_connections():
             results = list(pool.map(lambda i: one.search([f"q{i}"], 2), range(16)))
     assert results == [[found(f"q{i}", 2)] for i in range(16)]
 
-
-# documents
 
 TEXT = st.text(st.characters(codec=None))  # with lone surrogates
 LINE = TEXT.map(lambda text: text.replace("\n", " "))

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -92,9 +90,6 @@ def test_refusals(numbers, tmp_path):
         Dense(numbers, Drawn(), "flatt")
     with pytest.raises(OSError, match="no-such-model"):
         Encoder(tmp_path / "no-such-model")
-
-
-# with all-MiniLM-L6-v2
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import copy
 import gzip
 import json
@@ -26,9 +24,6 @@ CITIES = [
 
 def find(retriever, query, k=3):
     return [passage.id for passage in retriever.search([query], k)[0]]
-
-
-# BM25
 
 
 @pytest.mark.parametrize(
@@ -85,9 +80,6 @@ def test_bm25_recalls_real_gold_passages(real, recall):
     assert recall(bm25, questions, "musique") >= 0.43
 
 
-# fused, cached, scripted
-
-
 def test_fusion_by_hand():
     one, two, three = CITIES[:3]
     fused = fuse_lists([[one, two], [two, three]])
@@ -139,8 +131,6 @@ def test_scripted_findings():
     assert find(scripted, "other") == ["a"]
     assert scripted.asked == ["q", "other"]
 
-
-# the corpus
 
 LINES = [
     {"id": "1", "title": "One", "text": "first"},
@@ -200,9 +190,6 @@ def test_broken_corpora_are_named(tmp_path, name, content, error, message):
     if name == "bad.jsonl":
         with pytest.raises(error, match=message):
             Corpus(tmp_path / name)[-1]
-
-
-# by name
 
 
 def test_retrievers_by_name_are_made_once(tmp_path, monkeypatch):

@@ -1,7 +1,5 @@
 """The server as clients see it: APIs, limits, faults, and searches for many at once."""
 
-from __future__ import annotations
-
 import asyncio
 import http.client
 import json
@@ -126,9 +124,6 @@ def came(monkeypatch):
     return waits
 
 
-# answers
-
-
 def test_answers_are_those_of_the_retriever(url):
     queries = ["moon", "a \ud800", "Zürich 東京", "", "x" * 4096, *map(str, range(200))]
     expected = Digests().search(queries, 6)
@@ -167,9 +162,6 @@ def test_the_default_topk():
 def test_accepted_connections_send_at_once():
     with server.listen("127.0.0.1", 0) as listening:
         assert listening.proto == socket.IPPROTO_TCP  # by which asyncio sets TCP_NODELAY
-
-
-# refusals
 
 
 @pytest.mark.parametrize(
@@ -234,9 +226,6 @@ def test_options_that_are_refused(url, monkeypatch):
             serve(Digests(), port=0)
 
 
-# faults
-
-
 def test_a_retriever_that_raises(caplog):
     many = "ValueError: got 3 lists of passages for 2 queries"
     with serving(Faulty()) as url:
@@ -250,9 +239,6 @@ def test_a_retriever_that_raises(caplog):
         assert ask(url, {"query": "a"}) == (200, {"result": [[]]})
     assert caplog.text.count("a search raised") == 3
     assert "the index is" in caplog.text
-
-
-# batches
 
 
 def request(*queries, k=3):
@@ -284,11 +270,7 @@ def test_waiting_requests_are_searched_for_together(batches):
     held.let.set()
     assert first.result(LONG) == [[]]
     assert [other.result(LONG) for other in others] == [[[], []]] * 4
-    assert held.calls == [
-        (["a"], 3),
-        (["b0", "c0", "b2", "c2"], 3),
-        (["b1", "c1", "b3", "c3"], 4),
-    ]
+    assert held.calls == [(["a"], 3), (["b0", "c0", "b2", "c2"], 3), (["b1", "c1", "b3", "c3"], 4)]
 
 
 def test_each_request_gets_its_own_and_none_fails_for_another(batches):
@@ -374,9 +356,6 @@ def test_a_client_that_leaves_in_the_queue_costs_nothing(came):
             one.close()
     searched = [query for queries, _ in held.calls for query in queries]
     assert searched == ["first", "stayed"]  # all had left before the next search
-
-
-# stopping
 
 
 def test_nothing_is_left_and_a_client_goes_on_when_it_is_back(monkeypatch):

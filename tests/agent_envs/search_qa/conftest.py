@@ -1,7 +1,5 @@
 """A small encyclopaedia of four passages with two questions, and environments on it."""
 
-from __future__ import annotations
-
 import json
 import os
 

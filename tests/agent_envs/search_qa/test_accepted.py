@@ -1,7 +1,5 @@
 """Accepted answers: cases judged by hand, numbers as numbers, and what is no answer."""
 
-from __future__ import annotations
-
 import re
 import time
 from pathlib import Path

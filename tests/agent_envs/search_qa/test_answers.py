@@ -1,7 +1,5 @@
 """Normalisation and metrics as in SQuAD, HotpotQA and Search-R1."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Questions in the formats of public data sets, their splits, and what is refused."""
 
-from __future__ import annotations
-
 import copy
 import gzip
 import json
@@ -158,8 +156,6 @@ def test_other_questions_are_split_into_tenths_by_a_digest(tmp_path):
     turned = open_data(tmp_path / "turned")
     assert sorted(turned.panel("val").task_ids) == sorted(panels["val"])  # whatever the order
 
-
-# refusals
 
 QUESTION = b'{"question": "Q", "answer": "A"}\n'
 

@@ -1,7 +1,5 @@
 """Every question of the encyclopaedia: what pays nothing in any reward, and what pays."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 
@@ -18,17 +16,8 @@ pytestmark = pytest.mark.slow
 
 YEARS = {"born", "died", "year", "isotope year", "euro year"}
 NEGATED = ("not {}", "no {}", "never {}", "It is not {}", "{}, not", "other than {}", "non-{}")
-BOTH = [
-    "{1}",
-    "{} or {}",
-    "{1} or {0}",
-    "{} and {}",
-    "{}, {}",
-    "{1} {0}",
-    "{}/{}",
-    "{} ({})",
-    "{}; {}",
-]
+BOTH = ["{1}", "{} or {}", "{1} or {0}", "{} and {}", "{}, {}"]
+BOTH += ["{1} {0}", "{}/{}", "{} ({})", "{}; {}"]
 UNITS = ("K", "°F", "‰", "BC", "km", "kg", "weeks", "ppm", "million", "neutrons", "$", "°N")
 KINDS = [
     (relation, re.compile(".+".join(map(re.escape, wording.split("{x}")))))

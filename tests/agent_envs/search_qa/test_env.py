@@ -1,7 +1,5 @@
 """SearchQA-v0: the contract, the protocols turn by turn, rewards, and what cannot be cheated."""
 
-from __future__ import annotations
-
 import json
 import re
 from functools import partial
@@ -57,9 +55,6 @@ def turn_rewards(records):
     return [tuple(reward.values()) for reward in values(records, "turn_reward")]
 
 
-# the contract
-
-
 OPTIONS = [
     *[{"protocol": protocol, "strict_compat": strict} for protocol, strict in BOTH],
     {"reward": "format", "anchor": "text", "max_turns": 2, "max_searches": 0},
@@ -95,8 +90,6 @@ def test_every_key_of_info(make, play):
     assert answered["action"] == "<answer>Paris</answer>"
     assert (answered["answer"], answered["query"], answered["success"]) == ("Paris", "", False)
 
-
-# the protocols, turn by turn
 
 PROMPT = (
     "Answer the given question. You must conduct reasoning inside <think> and </think> first "
@@ -182,9 +175,6 @@ def test_search_r1_in_default_mode(make, play):
     ]
 
 
-# budgets
-
-
 def test_searches_and_turns_have_limits_of_their_own(make, play):
     env = make(max_searches=1, max_turns=4)
     _, _, *refused, answered = play(
@@ -210,9 +200,6 @@ def test_the_protocols_limits(make, play, protocol, searches):
         env.step("hm")
     strict = make(protocol=protocol, strict_compat=True, max_turns=7)  # more turns, more searches
     assert strict.reset()[1]["searches_left"] == 6
-
-
-# progress and anchors
 
 
 def test_progress_is_the_share_of_gold_passages_seen(make, play):
@@ -303,9 +290,6 @@ def test_facts_of_gold_passages_and_of_a_shown_answer():
     assert shown == [True, True, False]
 
 
-# rewards
-
-
 LONG = " ".join(["Fort-Lamy", *(f"word{i}" for i in range(300))])
 
 
@@ -358,8 +342,7 @@ def test_turn_rewards_are_mt_grpos(make, play):
 
 
 @pytest.mark.parametrize(
-    ("question", "answers"),
-    [("Is it so?", ["no"]), ("Which is larger, Chad or Paris?", ["Chad"])],
+    ("question", "answers"), [("Is it so?", ["no"]), ("Which is larger, Chad or Paris?", ["Chad"])]
 )
 def test_a_choice_is_found_by_all_its_passages(folder_of, play, question, answers):
     """The word "no" may be anywhere, and a name to choose wherever it is mentioned."""
@@ -506,8 +489,6 @@ def test_no_reply_breaks_it_and_only_the_answer_is_a_success(
             return
 
 
-# refusals
-
 VERL = {"protocol": "verl_agent", "strict_compat": True}
 
 
@@ -533,8 +514,6 @@ def test_options_that_are_refused(make, folder_of, options, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         ParseReply(make(**options))
 
-
-# the prompt of STAPO
 
 ASK = (
     "\n\nNow it's your turn to respond for the current step. You should first conduct reasoning "

@@ -1,7 +1,5 @@
 """The Oracle of questions: what it searches for, and that it answers in time."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """MT-GRPO's parser, tool calls and six rewards, worked by hand."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

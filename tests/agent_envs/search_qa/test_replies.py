@@ -1,20 +1,12 @@
 """What a reply asks for in default mode, and how texts are shown."""
 
-from __future__ import annotations
-
 import time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_envs.search_qa.replies import (
-    TAGS,
-    Request,
-    escape_marks,
-    read_request,
-    shorten_text,
-)
+from agent_envs.search_qa.replies import TAGS, Request, escape_marks, read_request, shorten_text
 
 KINDS = ("search", "answer")
 

@@ -1,7 +1,5 @@
 """Search-R1's and verl-agent's texts and rewards, to the byte."""
 
-from __future__ import annotations
-
 import pytest
 
 from agent_envs.retrieval.passages import Passage
@@ -79,9 +77,6 @@ FOUND = "<think>a</think> <search>q</search>\n\n<information>The Beatles.</infor
 def test_what_is_well_formed(said, formed):
     assert search_r1.is_well_formed("<|im_start|>assistant" + said) is formed
     assert not search_r1.is_well_formed(said)  # without the assistant's mark
-
-
-# verl-agent
 
 
 def test_the_references_projections(golden):

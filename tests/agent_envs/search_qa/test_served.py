@@ -1,7 +1,5 @@
 """The environments on a retrieval server: the same episodes, and what happens when it fails."""
 
-from __future__ import annotations
-
 import copy
 
 import gymnasium as gym

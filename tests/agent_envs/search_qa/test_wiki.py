@@ -1,7 +1,5 @@
 """WikiSearch-v0: MT-GRPO's two turns, reading pages, rewards, and what cannot be cheated."""
 
-from __future__ import annotations
-
 import copy
 import json
 from functools import partial
@@ -58,9 +56,6 @@ def values(records, key):
     return [record[4][key] for record in records]
 
 
-# the contract
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
@@ -88,9 +83,6 @@ def test_every_key_of_info(make, play):
     assert (answered["action"], answered["answer"]) == ("<answer>Lagos</answer>", "Lagos")
     pages = play(make(protocol="wiki_pages"), "hm")
     assert set(pages[1][4]) == {*INFO_KEYS, *own} - {"turn_reward", "outcome_reward"}
-
-
-# MT-GRPO
 
 
 def test_mt_grpo_to_the_byte(make, play):
@@ -161,8 +153,6 @@ def test_articles(ask, play):
     assert set(empty[4]["turn_reward"].values()) == {0.0}
 
 
-# rewards
-
 NOTHING = {"tool_execution": 0.0, "result_has_answer": 0.0}
 UNTIL_THE_END = {"answer_contains": 0.0, "exact": 0.0, "xml_format": 0.0, "xml_usage": 0.0}
 
@@ -228,8 +218,6 @@ def test_strict_mode_compares_as_mt_grpo_does(make, play, answer, strict, defaul
     assert values(records, "success") == [strict, default]
 
 
-# pages
-
 CORPUS = [
     Passage("1", "Chad", "# History\nOld.\n## Since 1960\nNew."),
     Passage("2", "Lake Chad", "Shallow."),
@@ -262,17 +250,6 @@ def test_sections_go_from_heading_to_heading():
     assert pages.list_sections("2") == [Section("2:full", "Full Page", "Shallow.")]
     with pytest.raises(ToolError, match="Page not found: 3"):
         pages.list_sections("3")  # inside a page
-
-
-def test_what_is_a_section():
-    for text, name in (
-        ("\n \n# A\n", "A"),  # blanks before a heading are no introduction
-        ("#\ntext", "Introduction"),
-        (" # A", "Full Page"),  # a heading begins its line
-        ("", "Full Page"),
-    ):
-        (section,) = Pages([Passage("p", "", text)]).list_sections("p")
-        assert section.name == name
 
 
 def test_titles_are_searched_and_texts_are_not():
@@ -339,9 +316,6 @@ def test_prompts_and_ten_turns(make, play):
     assert [record[3] for record in records] == [False] * 10 + [True]
 
 
-# progress and anchors
-
-
 def test_progress_and_anchor(make, play):
     env = make(max_turns=4)
     records = play(env, SEARCH, "hm")
@@ -406,15 +380,6 @@ def test_tags_and_control_tokens_in_articles_and_questions(ask, play, strict):
     assert found[0].count("</result>") == 1 + strict
     assert found[0].endswith("\n</result>")
     assert ["<tool>[INST]" in text for text in (first[0], first[4]["goal"])] == [strict] * 2
-
-
-@STRICT
-def test_the_closing_tag_survives_long_articles(ask, play, strict):
-    long = [Passage(str(i), "T", "word " * 1000) for i in range(3)]
-    env = ask(["x"], long, strict_compat=strict, article_characters=102)
-    block = play(env, SEARCH)[-1][0]
-    assert block.endswith("\n</result>")
-    assert block.count("word") == (3000 if strict else 20)  # after the two characters of the title
 
 
 @pytest.mark.parametrize(

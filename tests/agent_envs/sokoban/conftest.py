@@ -1,7 +1,5 @@
 """Rooms drawn by hand or at random."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Rules by hand, how a board is written, and what is the same up to symmetry."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """gym-sokoban 0.0.6 itself beside our rules; runs where it is installed, see .ci/gym_sokoban."""
 
-from __future__ import annotations
-
 import importlib.util
 import random
 

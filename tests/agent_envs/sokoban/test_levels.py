@@ -1,7 +1,5 @@
 """Levels from files: what is read, and what is refused with file, line and reason."""
 
-from __future__ import annotations
-
 import gzip
 
 import pytest
@@ -25,11 +23,7 @@ Author: nobody
 #######
 #@-_$.#
 #######"""
-BOARDS = [
-    "#####\n#PXO#\n#####",
-    "#######\n####__#\n#S_X√_#\n#######",
-    "#######\n#P__XO#\n#######",
-]
+BOARDS = ["#####\n#PXO#\n#####", "#######\n####__#\n#S_X√_#\n#######", "#######\n#P__XO#\n#######"]
 
 
 @pytest.fixture
@@ -67,11 +61,6 @@ def test_a_folder_in_the_order_of_names(write_file, tmp_path):
     write_file("no levels", "README.md")
     ids = open_levels(tmp_path).panel.task_ids
     assert ids == ("a.txt/0", "b.txt/0", "e.txt.gz/0", "more/c.xsb/0", "more/d.sok/0")
-
-
-def test_a_changed_file_is_read_again(write_file):
-    assert len(open_levels(write_file(ONE)).panel) == 1
-    assert len(open_levels(write_file(COLLECTION)).panel) == 3
 
 
 PACKED = gzip.compress(ONE.encode(), mtime=0)

@@ -1,7 +1,5 @@
 """Generated rooms: solvable as asked, no two alike, splits apart, the same everywhere."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np
@@ -71,15 +69,6 @@ def test_a_room_does_not_depend_on_what_was_asked_before():
     rooms = [forwards.room(*one) for one in asked]
     assert [backwards.room(*one) for one in reversed(asked)] == rooms[::-1]
     assert alone.room(3, 3) == rooms[7]
-
-
-def test_panels():
-    sizes = [len(GeneratedRooms(Settings(), s).panel) for s in ("train", "val", "test")]
-    assert sizes == [1000, 100, 100]
-    ids = GeneratedRooms(Settings(7, 8, 2, 4, 20), "val").panel.task_ids
-    assert ids[17] == "7x8-2/4-20/val/0017"
-    few, many = (GeneratedRooms(Settings(), "val", count) for count in (5, 50))
-    assert many.panel.task_ids[:5] == few.panel.task_ids
 
 
 @pytest.mark.parametrize(

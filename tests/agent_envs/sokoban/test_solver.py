@@ -1,16 +1,12 @@
 """Solutions by hand, against trying everything, within a budget, and of all states at once."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
-from agent_envs.sokoban import solver as solvers
 from agent_envs.sokoban.rooms import Settings
-from agent_envs.sokoban.solver import Distances, Remaining, Solver, choose_solver, count_states
+from agent_envs.sokoban.solver import Distances, Remaining, Solver
 
 UP, DOWN, LEFT, RIGHT = range(4)
-MIDDLE = Settings(10, 10, 4, 3, 120)
 DEAD = Remaining(0, solvable=False)
 
 
@@ -149,15 +145,3 @@ def test_all_states_at_once_as_one_search_finds_them(generate, settings, rooms):
             assert found == search.find_remaining(state)
             dead += not found.solvable
     assert dead > rooms
-
-
-def test_few_states_are_searched_one_by_one_and_so_are_too_many(read_room, generate):
-    small = read_room("#######", "#@ $ .#", "#######")
-    hall = ["#" * 12, "#@" + " " * 9 + "#", *["#" + " " * 10 + "#"] * 8, "#" * 12]
-    hall[3], hall[5] = "#  $ $ $ $ #", "#  . . . . #"
-    large, middle = read_room(*hall), generate(np.random.default_rng(0), MIDDLE)
-    assert count_states(small) < solvers.FEWEST
-    assert count_states(large) > solvers.MOST
-    asked = [(small, 9), (large, 9), (middle, 9), (middle, 0)]  # 0: no search is wanted
-    kinds = [type(choose_solver(room, budget)) for room, budget in asked]
-    assert kinds == [Solver, Solver, Distances, Solver]

@@ -1,7 +1,5 @@
 """Embedded scenes by default, the public profiles, and a server of a model."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.agent_envs.chat_server import ChatServer, says

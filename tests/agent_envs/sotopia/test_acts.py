@@ -1,7 +1,5 @@
 """Acts: how one is written, and how the others read it."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

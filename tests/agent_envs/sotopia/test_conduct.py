@@ -1,7 +1,5 @@
 """Insults, slurs, threats and violence in lines of ordinary English, and what is none of them."""
 
-from __future__ import annotations
-
 import time
 from itertools import groupby
 

@@ -1,7 +1,5 @@
 """The experts of Sotopia: what each of them wins, and whom they cannot play."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 
@@ -86,12 +84,3 @@ def test_the_explorer_plays_generated_scenes_only(public_folder):
     env.reset(seed=0)
     with pytest.raises(ValueError, match="the Explorer of Sotopia plays generated scenes only, no"):
         Explorer(env)
-
-
-def test_the_oracle_leaves_when_all_is_settled():
-    env = gym.make("Sotopia-v0", family="friend").unwrapped
-    env.reset(seed=0)
-    oracle = Oracle(env)
-    env.step(oracle.act())
-    assert env.talk.agreed is not None
-    assert oracle.act() == Act("leave").to_json()

@@ -1,7 +1,5 @@
 """Models as partner and judge, against a server on loopback."""
 
-from __future__ import annotations
-
 import io
 import json
 import math
@@ -154,12 +152,6 @@ def test_a_failed_judge_raises_or_is_flagged_and_is_never_a_zero(server):
     assert server.url in info["judge_error"]
 
 
-def test_models_are_waited_for(endpoint):
-    assert not gym.make("Sotopia-v0").unwrapped.waits
-    assert gym.make("Sotopia-v0", partner=endpoint).unwrapped.waits
-    assert gym.make("Sotopia-v0", judge=endpoint).unwrapped.waits
-
-
 def test_a_model_binds_itself_by_a_field(server, endpoint):
     server.act = says(json.dumps(SAYS | {"argument": "Fine.", "accept": True}))
     offer = {"action_type": "speak", "argument": "So?", "offer": {"price": 100}}
@@ -193,18 +185,3 @@ def test_what_a_model_cannot_do_is_asked_for_again_and_not_shown(server, endpoin
     server.script = [says(wrong)] * 3
     with pytest.raises(EndpointError, match=r"gave no answer on .* acts in 3 tries"):
         env.step("Lovely weather.")
-
-
-def test_the_longest_act_of_a_model_fits_the_observation_space(server, endpoint):
-    server.act = says(json.dumps(SAYS | {"argument": '"' * 4096}))
-    env = gym.make("Sotopia-v0", partner=endpoint, family="bargain", split="test")
-    assert env.observation_space.contains(env.reset(seed=1, options={"task": 0})[0])
-    assert env.observation_space.contains(env.step("Hello.")[0])
-
-
-def test_what_nobody_judged_is_no_payment_of_0(judge):
-    env = opened(judge=judge)
-    assert env.step("Hello.")[4]["partner_reward"] == 0
-    *_, info = env.step(LEAVE)
-    assert math.isnan(info["partner_reward"])
-    assert info["partner_scores"] == {}

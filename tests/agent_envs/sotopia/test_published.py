@@ -1,7 +1,5 @@
 """The public profiles: all of them as they are, and files that are not what they should be."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

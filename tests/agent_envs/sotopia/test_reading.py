@@ -1,13 +1,11 @@
 """What a line of a negotiation does: polarity, modality, mood, who speaks of whom, and amounts."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.sotopia.amounts import Amount
-from agent_envs.sotopia.english import split_clauses, write_out
+from agent_envs.sotopia.english import write_out
 from agent_envs.sotopia.reading import KINDS, read_line
 from benchmarks.reading import ACTS
 from benchmarks.reading import read as read_in_context
@@ -42,16 +40,6 @@ def read(line, offered=OFFERED, *, fresh=True):
 )
 def test_written_out(line, written):
     assert write_out(line) == written
-
-
-def test_clauses_know_their_connector_and_whether_they_ask():
-    found = split_clauses("I like it, but is $40 your last price if I pay cash? No.")
-    assert [(c.text, c.link, c.question) for c in found] == [
-        ("i like it", "", False),
-        ("is $40 your last price", "but", True),
-        ("i pay cash", "if", True),
-        ("no", "", False),
-    ]
 
 
 LINES = {

@@ -1,7 +1,5 @@
 """Who sees what of whom."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -289,17 +289,3 @@ def test_seeded_and_deterministic(family):
     assert one.partner.state == same.partner.state
     others = [Table("fair", family, 11, seed=seed) for seed in range(5)]
     assert len({tuple(other.hear(line) for line in lines) for other in others}) > 1
-
-
-def test_a_stranger_answers_about_its_friends():
-    table = Table("generous", "friend", 0)
-    game = table.game
-    shared = game.friends[game.shared]
-    one, two, *_ = sorted(shared.traits)
-    assert "Yes, that fits " in table.hear(f"Does a friend of yours like {one} and {two}?").argument
-    places = game.known[0] - {game.shared}
-    table.hear(f"Do you know {game.friends[min(places)].name}?")
-    assert table.talk.agreed is None
-    assert shared.name in table.hear(f"Do you know {shared.name}?").argument
-    assert table.talk.pending.deal == (game.shared,)
-    assert table.hear("What a nice day.").kind == "leave"

@@ -1,7 +1,5 @@
 """Courtesy, reasons, questions, facts and secrets in lines."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """What binds: fields at once, words when they are let stand, and nothing else."""
 
-from __future__ import annotations
-
 import pytest
 
 from agent_envs.sotopia.acts import Act, speak
@@ -67,8 +65,7 @@ def test_words_on_both_sides_bind_when_both_confirm_them(first):
 
 
 @pytest.mark.parametrize(
-    "act",
-    [speak("Yes."), speak("$300."), speak("Agreed!"), TAKE, OFFER, Act("none"), Act("leave")],
+    "act", [speak("Yes."), speak("$300."), speak("Agreed!"), TAKE, OFFER, Act("none"), Act("leave")]
 )
 @pytest.mark.parametrize("side", [0, 1])
 def test_what_confirms_words(act, side):

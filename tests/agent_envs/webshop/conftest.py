@@ -1,7 +1,5 @@
 """The recorded shop of the public WebShop, and its real products, where the public data is."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

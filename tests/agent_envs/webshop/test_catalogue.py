@@ -1,8 +1,5 @@
 """Products: where they come from, what is read of a record, and what is refused."""
 
-from __future__ import annotations
-
-import collections
 import copy
 import gzip
 import json
@@ -28,9 +25,6 @@ def read(records, attributes=None, requests=None):
 def folder(folder_of, record, wanted):
     """A folder with one product, asked for."""
     return folder_of([record()], {"A1": wanted("light")})
-
-
-# -- where products come from ---------------------------------------------------------------------
 
 
 def test_auto_is_the_embedded_catalogue_or_the_folder_of_the_variable(monkeypatch, folder):
@@ -113,9 +107,6 @@ def test_a_file_that_is_missing_there_twice_or_broken_is_named(folder, name, con
         open_catalogue(folder)
 
 
-# -- title nouns ----------------------------------------------------------------------------------
-
-
 def test_stored_nouns(folder):
     (folder / NOUNS).write_text(json.dumps({"A1": ["shoe", "shoe"], "other": 3}))
     catalogue = open_catalogue(folder)
@@ -179,9 +170,6 @@ def test_a_dense_search_finds_what_is_meant(monkeypatch, folder_of, record, want
     assert env.unwrapped.shop.catalogue is catalogue
 
 
-# -- records --------------------------------------------------------------------------------------
-
-
 def test_a_record_is_read_field_by_field(record):
     options = {"Size": [" 6/7 ", 'TWIN 39"x75"'], "Fit Type": ["Men's", "a]b[c"]}
     fields = record(query=" Canvas SHOE ", category="Fashion", options=options)
@@ -191,10 +179,7 @@ def test_a_record_is_read_field_by_field(record):
     assert (product.query, product.category) == ("canvas shoe", "Fashion")
     assert product.product_category == "Shoes › Women › Sneakers"
     assert (product.price_tag, product.prices) == ("$12.99", (12.99,))
-    assert product.options == {
-        "size": ("6 | 7", 'twin 39"x75"'),
-        "fit type": ("men's", "a]b[c"),
-    }
+    assert product.options == {"size": ("6 | 7", 'twin 39"x75"'), "fit type": ("men's", "a]b[c")}
     assert (product.attributes, product.instruction, product.requests) == (("light",), ("", ()), ())
 
 
@@ -332,20 +317,9 @@ def test_a_broken_record_is_named(record, wanted, place, content, why):
         read(*contents)
 
 
-# -- the embedded catalogue ----------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def shop():
     return open_shop(open_catalogue("embedded"), "synthetic", True, 0, False)
-
-
-def families(shop):
-    """Places of products by what is sold and who makes it."""
-    found = collections.defaultdict(list)
-    for place, product in enumerate(shop.catalogue.products):
-        found[product.query, product.title.split()[0]].append(place)
-    return found
 
 
 def exact(goal, place):
@@ -368,19 +342,3 @@ def test_goals_ask_for_two_attributes_that_the_product_has(shop):
         assert f"price lower than {goal.price_upper:.2f} dollars" in goal.text
         match = shop.match(goal, goal.product)  # its product meets it, bought as asked
         assert shop.score(goal, match, exact(goal, goal.product)) == (1.0, 1.0, 1.0, 1.0, 1.0)
-
-
-def test_most_products_asked_for_have_a_twin_and_a_dear_rival_that_do_not_do(shop):
-    group = families(shop)
-    products = shop.catalogue.products
-    goals = {goal.product: goal for goal in shop.goals.values()}  # one of each product
-    twins = dear = 0
-    for place, goal in goals.items():
-        key = products[place].query, products[place].title.split()[0]
-        rivals = [other for other in group[key] if other != place]
-        scores = [shop.score(goal, shop.match(goal, r), exact(goal, r)) for r in rivals]
-        twins += any(s.type == s.options == s.price == 1 > s.attributes for s in scores)
-        dear += any(s.type == s.options == s.attributes == 1 > s.price for s in scores)
-    # the last of a catalogue can be cut off its family, and an attribute can hold another
-    assert twins >= 0.98 * len(goals)
-    assert dear >= 0.98 * len(goals)

@@ -1,7 +1,5 @@
 """The experts of WebShop: how often they succeed, and from where."""
 
-from __future__ import annotations
-
 import random
 
 import gymnasium as gym
@@ -117,16 +115,6 @@ def test_where_the_request_does_not_find_it_the_title_does(folder_of, record, wa
     assert planned(env, Oracle) == ["search[Zebra]", "click[a1]", "click[buy now]"]
     with pytest.raises(ValueError, match=r"requests of data='embedded', got 'get me something"):
         Explorer(env)  # cannot read it
-
-
-def test_in_upstream_mode_what_cannot_be_chosen_is_bought_as_it_is(folder_of, record, wanted):
-    # "red" is of color and of trim, and a click chooses the trim
-    options = {"Color": ["red", "blue"], "Trim": ["red", "blue"]}
-    env = make(folder_of([record(options=options)], {"A1": wanted("light")}), mode="upstream")
-    task = next(g.task_id for g in env.unwrapped.shop.goals.values() if "color: red" in g.text)
-    env.reset(options={"task_id": task})
-    actions = planned(env, Oracle)
-    assert actions[-3:] == ["click[red]", "click[red]", "click[buy now]"]
 
 
 @pytest.mark.parametrize("mode", ["strict", "upstream"])

@@ -3,8 +3,6 @@
 `ANSERINI_JAR` is its fat jar, which pyserini's wheel carries; a JDK's `java` runs Lucene.java.
 """
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

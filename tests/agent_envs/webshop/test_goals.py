@@ -1,7 +1,5 @@
 """Goals: what they ask for, their price limits, and which are in which split."""
 
-from __future__ import annotations
-
 import random
 import shutil
 
@@ -27,9 +25,6 @@ def shop_of(data, kind="synthetic", *, strict=True, price_seed=0):
 
 def product_of(task_id):
     return task_id.rpartition("-")[0]
-
-
-# -- splits ---------------------------------------------------------------------------------------
 
 
 def test_no_product_is_in_two_embedded_splits():
@@ -146,9 +141,6 @@ def test_splits_and_lists_that_are_refused(listed, data, kind, split, why):
         open_panel(shop_of(data) if data == "embedded" else listed(data, kind=kind), split)
 
 
-# -- what goals ask for ---------------------------------------------------------------------------
-
-
 def test_a_goal_that_its_product_does_not_meet_is_in_no_split(folder_of, record, wanted):
     told = {
         "A1": wanted("light", asked=["light", "heavy", "canvas"]),
@@ -194,9 +186,6 @@ def test_values_that_people_asked_for_are_of_an_option(record, asked, options, l
     goal = Goal("A1-h0", 0, "", (), tuple(("", value) for value in asked), 20.0)
     found = find_choices(goal, product)
     assert (dict(found[0]), found[1]) == (options, lacking)
-
-
-# -- prices ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

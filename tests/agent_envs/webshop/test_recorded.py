@@ -1,7 +1,5 @@
 """Against the public WebShop, run unchanged: goals, searches, scores and episodes, exactly."""
 
-from __future__ import annotations
-
 import gzip
 import json
 

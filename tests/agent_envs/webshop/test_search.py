@@ -1,7 +1,5 @@
 """The index terms and the scores of Lucene, on texts small enough for paper."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

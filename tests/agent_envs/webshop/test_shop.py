@@ -1,7 +1,5 @@
 """The public WebShop's faults: kept with mode="upstream" or mended by mode="strict" or by both."""
 
-from __future__ import annotations
-
 import gymnasium as gym
 import pytest
 from planned import planned
@@ -40,9 +38,6 @@ def shoes(folder_of, record, wanted):
         return folder_of(records, {"A01": wanted("light")})
 
     return write
-
-
-# -- searching and going back ---------------------------------------------------------------------
 
 
 def test_searching_on_a_page_without_a_search_bar(shoes):
@@ -117,8 +112,6 @@ def test_products_looked_at_are_marked_until_the_next_search(shoes, mode):
     assert marks == [[], [1], [1, 2], [1, 2], []]
 
 
-# -- options --------------------------------------------------------------------------------------
-
 ODD = ['7" wide', "café", "back\\slash", "tab\there"]
 
 
@@ -135,15 +128,6 @@ def test_marks_of_choices_in_rich_text(shoes, value):
         assert (mark in observation) == observation.startswith(told) == marked
         assert observation.count("[clicked button]") == marked
         assert info["valid"]
-
-
-def test_marks_of_other_values(shoes):
-    folder = shoes(1)
-    # a query with the value in quotes is in the address too
-    for mode, marks in ((UPSTREAM, 1), (STRICT, 0)):
-        env = make(folder, mode, observation="text_rich")
-        observation, _ = play(env, 'search[shoe "blue"];click[a01]')[-1]
-        assert observation.count("[clicked button] blue") == marks
 
 
 def test_values_that_look_like_actions_and_buttons(shoes):
@@ -190,23 +174,6 @@ def test_a_value_that_two_options_have(shoes, clicks, strict):
         assert dict(env.unwrapped.page.options) == chosen
         if clicks == "red":
             assert observation.count("You have clicked red.\n") == 1 + (mode == UPSTREAM)
-
-
-def test_a_product_with_shared_values_can_be_bought_as_asked(shoes):
-    folder, met = shoes(1, **SHARED), {}
-    for mode in (STRICT, UPSTREAM):
-        env = make(folder, mode)
-        for task in range(6):
-            goal = play(env, task=task)[0][1]["goal"]
-            *_, (_, score, _, _, _) = [env.step(action) for action in planned(env, Oracle)]
-            met[mode, goal.partition(" with ")[2].partition(", and price")[0]] = score == 1
-    assert all(accepted for (mode, _), accepted in met.items() if mode == STRICT)
-    # the public WebShop can set the trim only, and counts it for the color too if that is the same
-    accepted = {asked for (mode, asked), counts in met.items() if mode == UPSTREAM and counts}
-    assert accepted == {f"color: {c}, and trim: {c}" for c in ("red", "blue")}
-
-
-# -- actions --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

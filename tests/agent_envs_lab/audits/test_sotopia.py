@@ -1,7 +1,5 @@
 """The audits of Sotopia-v0: anchors of the decision state, and players that do not listen."""
 
-from __future__ import annotations
-
 import gymnasium as gym
 import numpy as np
 import pytest

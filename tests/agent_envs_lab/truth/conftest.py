@@ -1,7 +1,5 @@
 """Recipes of the small worlds."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from pathlib import Path

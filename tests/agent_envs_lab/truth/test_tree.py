@@ -1,7 +1,5 @@
 """The tree and its draws against exact values in a world that can be enumerated."""
 
-from __future__ import annotations
-
 from functools import cache
 from itertools import product
 from math import log

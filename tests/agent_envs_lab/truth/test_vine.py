@@ -1,7 +1,5 @@
 """Vine: the method's advantages against a measured truth, and a run with it."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

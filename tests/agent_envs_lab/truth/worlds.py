@@ -1,7 +1,5 @@
 """Small worlds in which any reply matters, so that a random policy has something to measure."""
 
-from __future__ import annotations
-
 from agent_envs import AgentEnv, Panel, Turn
 from agent_envs.alfworld.prompt import TEMPLATE
 

@@ -1,7 +1,5 @@
 """generate: games that can be won and read like the public ones, the same bytes everywhere."""
 
-from __future__ import annotations
-
 import json
 import lzma
 import os

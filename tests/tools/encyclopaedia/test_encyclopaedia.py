@@ -1,7 +1,5 @@
 """The embedded encyclopaedia, as committed: its form, its splits, its truth, and how it is made."""
 
-from __future__ import annotations
-
 import json
 import lzma
 import re

@@ -1,7 +1,5 @@
 """The pocket policy: how it is made, and that the committed one is what the script says."""
 
-from __future__ import annotations
-
 import json
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -51,23 +49,6 @@ def test_mistakes_are_seen_but_not_learned(tokenizer):
     thoughts = tokenizer.convert_tokens_to_ids("</think>")
     said = [weight for token, weight in zip(ids, weights, strict=True) if token == thoughts]
     assert said == [3.0, 0.0, 3.0]
-
-
-@pytest.mark.parametrize("forget", [0.0, 1.0])
-def test_a_forgetful_lesson_brings_the_thing_untreated_or_one_of_two(forget):
-    rng, seen = np.random.default_rng(5), set()
-    for _ in range(80):
-        item = lessons.play_household(rng, size=0.2, mistake=0.0, forget=forget)
-        verb = re.search(r"task is to: (\w+ (?:two)?)", item.prompts[0])[1].strip()
-        actions = actions_of(item)
-        if verb in {"heat", "cool", "clean"}:
-            seen.add(verb)
-            assert any(action.startswith(verb) for action in actions) == (not forget)
-            assert actions[-1].startswith("move ") or not forget
-        elif verb in {"put two", "find two"}:
-            seen.add("two")
-            assert sum(action.startswith("move ") for action in actions) == (1 if forget else 2)
-    assert seen == {"heat", "cool", "clean", "two"}
 
 
 def test_shopping_lessons_buy_what_is_asked_for(monkeypatch):
@@ -131,47 +112,6 @@ def test_puzzles_are_solved_as_planned_and_a_bad_habit_multiplies_or_shies_back(
     assert 8 <= len(shy) <= 32  # the others cannot step back, and push
     for actions in shy:  # from the last push to the end
         assert actions[-1] == back[actions[-2]] == actions[-3]
-
-
-def test_a_bargain_is_driven_or_lost():
-    rng = np.random.default_rng(11)
-    driven, lost = (
-        [lessons.drive_bargain(rng, mistake=0.0, forget=f) for _ in range(20)] for f in (0, 1)
-    )
-    for item in lost:
-        acts = actions_of(item)
-        agreed = acts.index("Agreed.")
-        assert agreed <= 1
-        assert "$" in item.prompts[agreed].rpartition("said: ")[2]
-    assert np.mean([len(item.replies) for item in driven]) > 3
-    halves = 0
-    for item in driven:
-        for thought, act in zip(item.replies, actions_of(item), strict=True):
-            prices = [int(p) for p in re.findall(r"\$(\d+)", thought.partition("</think>")[0])]
-            if act.startswith("I offer") and len(prices) == 4:
-                assert abs(int(act[15:-1]) - (prices[2] + prices[3]) / 2) <= 1
-                halves += 1
-    assert halves > 10
-    prices = {p for item in driven for p in re.findall(r"\$\d+", " ".join(item.replies))}
-    assert len(prices) > 80  # of 20 lessons: they are moved, each by a sum of its own
-    offers = [act for item in driven for act in actions_of(item)]
-    assert all(re.fullmatch(r"I offer this: \$\d{2,3}\.|Agreed\.|.*leave.*", act) for act in offers)
-
-
-@pytest.mark.long
-def test_a_request_is_coded_and_slips_are_put_right():
-    rng = np.random.default_rng(12)
-    items = [lessons.write_code(rng, mistake=0.5) for _ in range(20)]
-    slips = [slip for item in items for slip in item.mistakes]
-    assert 0.2 < np.mean(slips) < 0.5
-    for item in items:
-        failed = ["Execution failed" in seen for seen in item.prompts[1:]]
-        assert failed == item.mistakes[:-1]
-        assert "complete_task()" in item.replies[-1]
-        assert not item.mistakes[-1]
-    careless = [lessons.write_code(rng, mistake=0.0, forget=1.0) for _ in range(20)]
-    assert not any(slip for item in careless for slip in item.mistakes)
-    assert any("Execution failed" in seen for item in careless for seen in item.prompts)
 
 
 def test_a_catalogue_is_spelled_one_way(tmp_path):

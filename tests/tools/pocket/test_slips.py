@@ -1,7 +1,5 @@
 """Demonstrations with slips, of households and of trips through a shop."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Calls of the command line in this process, and a run that it made."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -1,7 +1,5 @@
 """The command assets."""
 
-from __future__ import annotations
-
 import shlex
 
 from trainer import recipe

@@ -1,7 +1,5 @@
 """A person at the terminal, played by a list of lines."""
 
-from __future__ import annotations
-
 import html
 import io
 import re

@@ -1,7 +1,5 @@
 """The command line as a whole: help, mistakes, and packages that are not installed."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 from importlib.metadata import version

@@ -5,8 +5,6 @@ environments, policy and method are made, models by name being tiny ones. Other 
 for their help, or their files are read. A command that this file does not know fails the test.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import shlex

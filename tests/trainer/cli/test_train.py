@@ -7,6 +7,7 @@ import socket
 
 import pytest
 
+from trainer.cli.train import make_out_option
 from trainer.run import evaluate
 
 
@@ -60,13 +61,36 @@ def test_what_an_evaluation_does_not_read_is_refused(trained, call, words, messa
     assert message in said
 
 
-def test_out_is_checked_before_anything_is_played(trained, call, tmp_path, monkeypatch):
-    monkeypatch.setattr("trainer.build.evaluate_policy", lambda *_, **__: pytest.fail("played"))
-    (tmp_path / "file").write_text("")
-    for path in (tmp_path, tmp_path / "file" / "a.json"):
-        code, _, said = call("eval", trained, "--out", path)
-        assert code == 1
-        assert str(path) in said
+@pytest.mark.parametrize(
+    ("command", "out", "message"),
+    [
+        ("eval", "", "'' is no file; name a file"),
+        ("eval", "there", "is no file; name a file"),
+        ("train", "file", "is no folder; name a folder"),
+        ("train", "/dev/null", "is no folder; name a folder"),
+        ("eval", "file/x.json", "nothing can be written in"),
+        ("eval", "/proc/x.json", "nothing can be written in /proc"),
+        ("train", "/proc/x/y", "nothing can be written in /proc"),
+    ],
+)
+def test_an_impossible_out_is_refused_before_the_work(  # noqa: PLR0917
+    call, command, out, message, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there").mkdir()
+    (tmp_path / "file").write_text("kept")
+    code, _, said = call(command, "alfworld", "--out", out)
+    assert code == 2
+    assert message in " ".join(said.replace("│", " ").split())
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["file", "there"]
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+@pytest.mark.parametrize(("path", "folder"), [("new/x.json", False), ("a/b", True), (".", True)])
+def test_a_possible_out_is_left_untouched(tmp_path, path, folder):
+    parse = make_out_option("", folder=folder).parser
+    assert parse(str(tmp_path / path)) == tmp_path / path
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_table_in_a_pipe_is_as_wide_as_it_is(call, monkeypatch):
