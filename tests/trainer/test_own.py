@@ -133,7 +133,7 @@ def parts(folder, monkeypatch):
     ("option", "message"),
     [
         ("env.id=drawers:Drawers-v0", "drawers registers no environment 'Drawers-v0'"),
-        ("env.split=foo", "drawers:Drawers has no option 'split', got 'foo'"),
+        ("env.split=foo", "drawers:Drawers has no option 'split'; env.options has"),
         ("env.id=drawers:Drawrs", "drawers has no 'Drawrs', did you mean 'Drawers'?"),
         ("env.id=drawer:Drawers", "there is no module 'drawer'; install it, or put its folder on"),
         ("env.id=mine:PROMPT", "class type, and 'mine:PROMPT' is of class Template"),

@@ -158,8 +158,8 @@ IMPOSSIBLE = ["", " ", " go", "go ", "go\n", "<think>", "</action>", "<action>x<
               "a</action><action>b", "x" * 5000]  # fmt: skip
 REFUSED = {
     **{one: ("", ["east", one], f"{one!r:.20}.*text of 1 to 4096 char") for one in IMPOSSIBLE},
-    "none": ("", [], "lists 0 and reads '<think>"),
-    "another form": ("{thought} | {action}", ["east"], "lists 1 and reads '{thought} | {action}'"),
+    "none": ("", [], "reads '<think>.*lists 0"),
+    "another form": ("{thought} | {action}", ["east"], "reads '{thought} | {action}' and lists 1"),
 }
 
 
@@ -280,7 +280,7 @@ REFUSALS = {
     ),
     "option of the recipe": (
         make(Env("Corridor-v0", options={"split": "a"})),
-        r"no option 'split' \(env\.options\.split\).*are set as env\.NAME",
+        r"no option 'split'; env\.options has render_mode, .*are set as env\.NAME",
     ),
 }
 

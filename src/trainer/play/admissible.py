@@ -25,26 +25,22 @@ def measure_longest(chat: Chat, env: gym.Env[str, str], actions: Sequence[str]) 
     Raises:
         ContractError: There are none, or a reply cannot give one of them.
     """
-    form = reply_form(env) or FORM
-    if not actions or form != FORM:
+    form, most = reply_form(env) or FORM, getattr(env.unwrapped, "action_length", ACTION_LENGTH)
+    lengths = {action: _measure_choice(chat, action, most) for action in actions}
+    impossible = [action for action, length in lengths.items() if not length]
+    if impossible or not actions or form != FORM:
         raise ContractError(
             f'sampling.decode="admissible" samples one of info["admissible_actions"], as {FORM!r}; '
-            f"the environment lists {len(actions)} and reads {form!r}. List at least one in every "
-            "state, or set sampling.decode=free"
+            f"the environment reads {form!r} and lists {len(actions)}, of which no reply can give "
+            f"{impossible[:1]!r:.60}. An action is text of 1 to {most} characters that the "
+            "tokenizer of the policy can write, without blanks around it and without tags such as "
+            "<action>. List at least one in every state, or set sampling.decode=free"
         )
-    most = getattr(env.unwrapped, "action_length", ACTION_LENGTH)
-    return max(_measure_choice(chat, action, most) for action in actions)
+    return max(lengths.values())
 
 
 @lru_cache(maxsize=1 << 16)
 def _measure_choice(chat: Chat, action: str, most: int) -> int:
-    """Tokens of the reply that gives an admissible action of at most so many characters."""
+    """Tokens of the reply that gives an action of at most so many characters; 0 if none does."""
     ids = chat.reply(FORM.format(thought="", action=action))
-    if read_action(chat.text(ids)) != action or len(action) > most:
-        raise ContractError(
-            f"info['admissible_actions'] has {action!r:.60}, but no reply can give it. An action "
-            f"is text of 1 to {most} characters that the tokenizer of the policy can write, "
-            "without blanks around it and without tags such as <action>; list others, or set "
-            "sampling.decode=free"
-        )
-    return len(ids)
+    return len(ids) if read_action(chat.text(ids)) == action and len(action) <= most else 0

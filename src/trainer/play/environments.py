@@ -28,7 +28,7 @@ from trainer.errors import RecipeError
 from trainer.options import STRICT, Count, NonNegative, NotAboveZero, Positive
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from trainer.play.partner import PolicyPartner
 
@@ -116,10 +116,9 @@ def make_env(
         ValueError: An id, option, wrapper or template does not exist or does not fit.
     """
     made = _make_bare(env, split, partner)
-    inner = getattr(made, "unwrapped", made)
-    if not isinstance(inner, agent_envs.AgentEnv):
+    if not isinstance(made.unwrapped, agent_envs.AgentEnv):
         raise RecipeError(
-            f"env.id={env.id!r} makes a {type(inner).__name__}; training needs an "
+            f"env.id={env.id!r} makes a {type(made.unwrapped).__name__}; training needs an "
             "agent_envs.AgentEnv, which reports validity, progress, anchor and goal"
         )
     if not reply_form(made):
@@ -131,10 +130,9 @@ def make_env(
         wrapper = load_object(path, type, option="env.wrappers")
         made = _call(f"env.wrappers {path}", partial(wrapper, made), options)
     if prompt.context == "turn":
-        path = prompt.template
-        template = (
-            load_object(path, agent_envs.Template, option="prompt.template") if path else None
-        )
+        template = None
+        if prompt.template:
+            template = load_object(prompt.template, agent_envs.Template, option="prompt.template")
         made = agent_envs.Prompt(made, template, history=prompt.history)
     return made
 
@@ -142,28 +140,43 @@ def make_env(
 def _make_bare(env: Env, split: str, partner: PolicyPartner | None) -> gym.Env[str, str]:
     """The environment without wrappers, with the options of the recipe that it has."""
     creator = find_creator(env.id, option="env.id")
-    common = {"data": env.data, "split": split, "max_turns": env.max_turns}
     options = env.options if partner is None else {**env.options, "partner": partner}
-    _check_options(env.id, options, creator, common)
+    if options.get("partner") == "external":
+        raise RecipeError(
+            "env.options.partner='external' lets one policy play both sides and see both sides' "
+            "secrets; set partner.model to the policy of the other side instead"
+        )
+    common = {"data": env.data, "split": split, "max_turns": env.max_turns}
     given = {name: value for name, value in common.items() if has_option(creator, name)}
+    known = list_parameters(creator).keys() - common.keys()
+    absent = [name for name in options if name in common or not has_option(creator, name)]
     registered = env.id.rpartition(":")[2] in gym.registry
     maker = partial(gym.make, env.id, disable_env_checker=True) if registered else creator
     while True:
-        for name, ignored in _IGNORED.items():
-            if name not in given and common[name] not in ignored:
-                raise RecipeError(
-                    f"{env.id} has no option {name!r}, got {common[name]!r}; leave it out of the "
-                    "sections env and eval"
-                )
+        absent += [
+            name
+            for name, ignored in _IGNORED.items()
+            if name not in given and common[name] not in ignored
+        ]
+        if absent:
+            raise RecipeError(
+                f"{env.id} has no option {absent[0]!r}{nearest(absent[0], known)}; env.options has "
+                f"{', '.join(sorted(known))}, and {', '.join(common)}, where an environment has "
+                "them, are set as env.NAME, and the split of evaluation as eval.split"
+            )
         try:
             made: gym.Env[str, str] = _call(f"env.id={env.id!r}", maker, options | given)
         except RecipeError as error:
             unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))
-            if not unknown or unknown[1] not in given.keys() - list_parameters(creator).keys():
+            if not unknown or unknown[1] not in given:
                 raise
             del given[unknown[1]]  # of a creator that takes any option and passes it on
         else:
             return made
+
+
+_IGNORED = {"split": ("train", "valid_unseen", "test"), "data": ("auto", "embedded")}
+"""Values that an environment without the option ignores: sections and models set them unasked."""
 
 
 class _OwnReward(gym.Wrapper[Any, str, Any, str]):
@@ -185,25 +198,3 @@ def _call(option: str, maker: Callable[..., Any], options: dict[str, Any]) -> An
         return maker(**options)
     except (OSError, TypeError, ValueError) as error:
         raise RecipeError(f"{option}: {message_of(error)}") from error
-
-
-_IGNORED = {"split": ("train", "valid_unseen", "test"), "data": ("auto", "embedded")}
-"""Values that an environment without the option ignores: sections and models set them unasked."""
-
-
-def _check_options(
-    name: str, options: dict[str, Any], creator: Callable[..., Any], common: Iterable[str]
-) -> None:
-    """Refuse options that an environment does not have, or that the recipe has for all."""
-    if options.get("partner") == "external":
-        raise RecipeError(
-            "env.options.partner='external' lets one policy play both sides and see both sides' "
-            "secrets; set partner.model to the policy of the other side instead"
-        )
-    for option in options:
-        if option in common or not has_option(creator, option):
-            raise RecipeError(
-                f"{name} has no option {option!r} (env.options.{option})"
-                f"{nearest(option, list_parameters(creator))}; {', '.join(common)} are set as "
-                "env.NAME, and the split of evaluation as eval.split"
-            )

@@ -1,15 +1,16 @@
 """Self-chat: a policy that is not trained plays the other side of a conversation.
 
-Before the environments of a rollout are stepped, a copy of each is stepped up to the partner's
-turn, so that the partner answers all of them in one batch. Left out: training both sides at once;
-train one side, then the other against it.
+The environments of a rollout are stepped in threads, which wait at the partner's turn until all of
+them are answered in one batch. Left out: training both sides at once; train one side, then the
+other against it.
 """
 
 from __future__ import annotations
 
-import copy
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeAlias
+import asyncio
+from concurrent.futures import Future
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic.dataclasses import dataclass
 
@@ -17,12 +18,13 @@ from agent_envs.prompt import escape_marks
 from agent_envs.replies import read_action
 from agent_envs.sotopia.acts import Act, parse_act
 from agent_envs.sotopia.prompt import TEMPLATE
+from agent_envs.vector import call_in_thread
 from trainer.engine import Decoding, Prompt
 from trainer.engine.own import Gather
 from trainer.options import STRICT, NonNegative, Positive
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import gymnasium as gym
     import numpy as np
@@ -32,8 +34,7 @@ if TYPE_CHECKING:
     from trainer.engine.own import OwnEngine
 
 
-Listening: TypeAlias = "Gather[tuple[gym.Env[str, str], str], None]"
-"""Episodes that ask with their environment and reply, and go on once the answer is prepared."""
+_Stepped = TypeVar("_Stepped")
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -65,50 +66,77 @@ class PolicyPartner:
         """The policy as `side` in one episode."""
         return Speaking(self, side, int(rng.integers(2**62)))
 
-    def listening(self, episodes: int) -> Listening:
-        """What prepares the partner's acts of episodes that are played at the same time."""
-        return Gather(range(episodes), self._listen)
-
-    def _listen(self, said: dict[int, tuple[gym.Env[str, str], str]]) -> dict[int, None]:
-        """Prepare the acts that answer replies, where it is the partner's turn next."""
-        heard = [(env, _rehearse_reply(env, reply)) for env, reply in said.values()]
-        due = [(_speaker(env), talk) for env, talk in heard if talk is not None]
-        acts = self.acts([talk for _, talk in due], [speaker for speaker, _ in due])
-        for (speaker, _), act in zip(due, acts, strict=True):
-            speaker.prepared = act
-        return dict.fromkeys(said)
-
-    def acts(self, talks: Sequence[Talk], speakers: Sequence[Speaking]) -> list[Act]:
+    def acts(self, due: Sequence[tuple[Speaking, Talk]]) -> list[Act]:
         """The next act of each speaker in its talk, drawn in one batch."""
-        if not talks:
+        if not due:
             return []
         chat = self.engine.policy.chat
-        prompts = [
-            chat.opening(escape_marks(prompt(talk, speaker.side)))
-            for talk, speaker in zip(talks, speakers, strict=True)
-        ]
-        batch = self.engine.batch(len(talks), self.decoding)
-        seeds = [[s.seed, len(t.said)] for s, t in zip(speakers, talks, strict=True)]
-        replies = batch.reply(range(len(talks)), list(map(Prompt, prompts)), seeds)
+        prompts = [chat.opening(escape_marks(prompt(talk, one.side))) for one, talk in due]
+        batch = self.engine.batch(len(due), self.decoding)
+        seeds = [[speaker.seed, len(talk.said)] for speaker, talk in due]
+        replies = batch.reply(range(len(due)), list(map(Prompt, prompts)), seeds)
         return [
-            _act(reply.text, talk, speaker.side)
-            for reply, talk, speaker in zip(replies, talks, speakers, strict=True)
+            _read_act(reply.text, talk, speaker.side)
+            for reply, (speaker, talk) in zip(replies, due, strict=True)
         ]
 
 
 class Speaking:
-    """The policy in one episode; `prepared` is its next act if that is already known."""
+    """The policy in one episode."""
 
     state = ""
 
     def __init__(self, partner: PolicyPartner, side: int, seed: int) -> None:
         self.partner, self.side, self.seed = partner, side, seed
-        self.prepared: Act | None = None
+        self.heard: Future[Talk | None] | None = None  # of the running step
+        self.answer: Future[Any] = Future()
 
     def reply(self, talk: Talk) -> Act:
-        """The next act."""
-        act, self.prepared = self.prepared, None
-        return act or self.partner.acts([talk], [self])[0]
+        """The next act; that of a step comes from `Listening`."""
+        if self.heard is None:
+            return self.partner.acts([(self, talk)])[0]
+        self.heard.set_result(talk)
+        act: Act = self.answer.result()
+        return act
+
+
+class Listening:
+    """The partner of episodes that are played at the same time: it answers a turn of all at once.
+
+    Args:
+        partner: The partner.
+        episodes: Number of episodes.
+    """
+
+    def __init__(self, partner: PolicyPartner, episodes: int) -> None:
+        self.partner = partner
+        self._gather: Gather[tuple[Speaking, Talk] | None, Act | None] = Gather(
+            range(episodes), self._answer
+        )
+        self.leave = self._gather.leave
+
+    async def begin_step(
+        self, row: int, env: gym.Env[str, str], step: Callable[[], _Stepped]
+    ) -> partial[_Stepped]:
+        """Step an environment in a thread up to the partner's answer: -> what waits for the end."""
+        inner: Any = env.unwrapped
+        speaker: Speaking = inner.speaker
+        heard: Future[Talk | None] = Future()
+        speaker.heard, speaker.answer = heard, Future()
+        stepped = call_in_thread(step)
+        stepped.add_done_callback(lambda _: None if heard.done() else heard.set_result(None))
+        talk = await asyncio.wrap_future(heard)
+        try:
+            speaker.answer.set_result(await self._gather.ask(row, talk and (speaker, talk)))
+        finally:
+            speaker.answer.cancel()  # after an error of the engine the thread ends, too
+        return partial(stepped.result)
+
+    def _answer(self, said: dict[int, tuple[Speaking, Talk] | None]) -> dict[int, Act | None]:
+        """The acts of the rows in which it is the partner's turn, None in the others."""
+        due = {row: heard for row, heard in said.items() if heard is not None}
+        acts = self.partner.acts(list(due.values()))
+        return dict.fromkeys(said) | dict(zip(due, acts, strict=True))
 
 
 def prompt(talk: Talk, side: int) -> str:
@@ -122,47 +150,8 @@ def prompt(talk: Talk, side: int) -> str:
     )
 
 
-def _act(reply: str, talk: Talk, side: int) -> Act:
+def _read_act(reply: str, talk: Talk, side: int) -> Act:
     try:
         return parse_act(read_action(reply) or "", talk.scene.game, side)
     except ValueError:
         return Act("none")
-
-
-def _speaker(env: gym.Env[str, str]) -> Speaking:
-    """The partner's side in an environment."""
-    inner: Any = env.unwrapped
-    speaker: Speaking = inner.speaker
-    return speaker
-
-
-class _PartnersTurn(Exception):
-    """The partner's turn, with the talk so far."""
-
-    def __init__(self, talk: Talk) -> None:
-        self.talk = talk
-
-
-class _Listening:
-    """Takes the place of the partner in a copied environment and stops at its turn."""
-
-    state = ""
-
-    def reply(self, talk: Talk) -> Act:
-        raise _PartnersTurn(talk)
-
-
-def _rehearse_reply(env: gym.Env[str, str], reply: str) -> Talk | None:
-    """The talk that the partner has to answer after a reply; None if it is not its turn."""
-    inner: Any = env.unwrapped
-    shared = (inner.partner, inner.judge, inner.panel, inner.published, inner.talk.scene)
-
-    # Any other error is raised by the step itself, too, and loses its episode only.
-    with suppress(Exception):
-        rehearsal: Any = copy.deepcopy(env, {id(one): one for one in shared})
-        rehearsal.unwrapped.speaker, rehearsal.unwrapped.judge = _Listening(), None
-        try:
-            rehearsal.step(reply)
-        except _PartnersTurn as turn:
-            return turn.talk
-    return None

@@ -22,6 +22,7 @@ from trainer.play.blind import render_blind
 from trainer.play.environments import make_env
 from trainer.play.episode import call_env
 from trainer.play.failures import EpisodeError, Failure, lose_episode, require_episodes
+from trainer.play.partner import Listening
 from trainer.play.records import Task
 from trainer.play.tokens import Past, TokenEpisode
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from trainer.engine import Sampler, Session
     from trainer.model.policy import Policy
     from trainer.play.environments import Env, PromptOptions
-    from trainer.play.partner import Listening, PolicyPartner
+    from trainer.play.partner import PolicyPartner
     from trainer.play.records import Episode
 
 _Item = TypeVar("_Item")
@@ -148,13 +149,12 @@ class Rollouts:
         for part, wave in self._open_waves(tasks, sampler, seed, first):
             envs = self.envs(len(part))
             starts = map(wave.start, envs, part)
-            found: list[Episode | Failure] = []
             try:
                 found = wave.play_all((start, UNBEGUN) for start in starts)
-            finally:
-                if not found:  # after an error, some may be in the middle of a step
-                    self._pool.clear()
-                    self._workers.kill()
+            except BaseException:  # some may be in the middle of a step
+                self._pool.clear()
+                self._workers.kill()
+                raise
             for env, one in zip(envs, found, strict=True):
                 if isinstance(one, Failure):
                     self.discard(env)
@@ -183,7 +183,7 @@ class Rollouts:
         for at in range(0, len(items), size):
             part = seeds[at : at + size]
             session = sampler.open(part, fresh=self.prompt.context == "turn")
-            listening = self.partner.listening(len(part)) if self.partner else None
+            listening = Listening(self.partner, len(part)) if self.partner else None
             yield items[at : at + size], _Wave(self, sampler, session, listening)
 
     def discard(self, env: gym.Env[str, str]) -> None:
@@ -263,11 +263,13 @@ class _Wave:
             ids, images = [*past.ids, *episode.prompt], [*past.images, *episode.images]
             reply = await self.session.reply(row, Prompt(ids, images, actions, begun))
             past, begun = Past([], []), UNBEGUN
-            if self.listening is not None:
-                await self.listening.ask(row, (episode.env, reply.text))
-            with lose_episode(episode.task, episode.steps, (episode.observation, reply.text)):
+            now, step = (episode.observation, reply.text), partial(episode.env.step, reply.text)
+            with lose_episode(episode.task, episode.steps, now):
                 blind = {what: render_blind(episode, what) for what in self.rollouts.blind}
-                stepped = await call_env(episode.env, partial(episode.env.step, reply.text))
+            if self.listening is not None:
+                step = await self.listening.begin_step(row, episode.env, step)
+            with lose_episode(episode.task, episode.steps, now):
+                stepped = await call_env(episode.env, step)
             episode.take_reply(reply, blind, stepped)
         return episode.episode
 

@@ -20,6 +20,8 @@ import torch
 import torch.distributed as dist
 from torch.distributed.rendezvous import rendezvous
 
+from agent_envs.imports import describe_error
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
@@ -66,18 +68,14 @@ def join_processes(device: str) -> Iterator[None]:
         return
     gpus = device.startswith("cuda") or (device == "auto" and torch.cuda.is_available())
     if gpus:
-        if ":" in device:
+        here = torch.cuda.device_count()
+        if ":" in device or int(os.environ["LOCAL_RANK"]) >= here:
             raise ValueError(
-                f"policy.device={device!r} is one GPU, but torchrun started {count} processes; "
-                'use "cuda", each takes its own'
+                f"torchrun started {count} processes, with policy.device={device!r} on a machine "
+                f"with {here} GPUs; each takes a GPU of its own, so set policy.device=cuda and "
+                f"start with --nproc-per-node {here}"
             )
-        local, here = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
-        if local >= here:
-            raise ValueError(
-                f"torchrun started {os.environ['LOCAL_WORLD_SIZE']} processes on a machine with "
-                f"{here} GPUs; give --nproc-per-node {here}"
-            )
-        torch.cuda.set_device(local)
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     store, number, _ = next(rendezvous("env://", timeout=PATIENCE))
     dist.init_process_group(
         "cpu:gloo,cuda:nccl" if gpus else "gloo",
@@ -104,26 +102,23 @@ def _raise_first(store: Any, error: BaseException) -> None:
     cause: BaseException | None = error
     while cause is not None and not _is_loss(cause):
         cause = cause.__cause__
+    word = (
+        f"another process of the run ended without a word ({str(cause).splitlines()[:1]!r:.200}); "
+        "look at its output, and continue with --resume"
+    )
     with suppress(RuntimeError, ValueError):  # the store is gone with process 0
         if cause is None:
-            store.set(_FAILED, f"process {rank()} of {size()} failed: {_describe_error(error)}")
+            store.set(_FAILED, f"process {rank()} of {size()} failed: {describe_error(error)}")
         elif store.check([_FAILED]):
-            raise RankError(store.get(_FAILED).decode()) from error
+            word = store.get(_FAILED).decode()
     if cause is not None:
-        raise RankError(
-            f"another process of the run ended without a word ({str(cause).splitlines()[0]:.200}); "
-            "look at its output, and continue with --resume"
-        ) from error
+        raise RankError(word) from error
 
 
 def _is_loss(error: BaseException) -> bool:
     """Whether an error is that of a connection to another process."""
     found = str(error).lower()
     return isinstance(error, RuntimeError) and any(word in found for word in _GONE)
-
-
-def _describe_error(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
 
 
 @cache
@@ -153,7 +148,7 @@ def gather(call: Callable[[], _Made]) -> list[_Made]:
     except Exception as error:  # noqa: BLE001 - raised below, after the others have heard of it
         failed = error
     told: list[Any] = [None] * size()
-    dist.all_gather_object(told, (made, failed and _describe_error(failed)))
+    dist.all_gather_object(told, (made, failed and describe_error(failed)))
     if failed:
         raise failed
     for number, (_, problem) in enumerate(told):
