@@ -28,7 +28,7 @@ def main() -> None:
     for package in PACKAGES:
         if problem := problem_with(package):
             sys.exit(f"agent-envs: {problem}")
-    from trainer.cli import main as run
+    from agent_envs.cli import main as run
 
     run()
 

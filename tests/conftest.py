@@ -136,7 +136,7 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
     """Call the command line in this process: exit code, what it prints, what it complains."""
 
     def run_command(*arguments: Any) -> tuple[Any, str, str]:
-        from trainer import cli
+        from agent_envs import cli
 
         monkeypatch.setattr(sys, "argv", ["agent-envs", *map(str, arguments)])
         with pytest.raises(SystemExit) as stopped:

@@ -40,7 +40,7 @@ def clone(folder):
     """Stand-ins for the three packages, beside the real start of the command."""
     for path in OURS:
         write(folder / path)
-    write(folder / "trainer/cli/__init__.py", "def main():\n    print('ours')\n")
+    write(folder / "agent_envs/cli/__init__.py", "def main():\n    print('ours')\n")
     shutil.copy(agent_envs_command.__file__, folder)
 
 

@@ -12,7 +12,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 TUTORIALS = Path(__file__).parents[1] / "docs" / "tutorials"
-COMMAND = [sys.executable, "-c", "from trainer.cli import main; main()"]
+COMMAND = [sys.executable, "-c", "from agent_envs.cli import main; main()"]
 
 
 def run(command, folder):

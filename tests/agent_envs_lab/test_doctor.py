@@ -3,11 +3,11 @@
 import pytest
 from typer.testing import CliRunner
 
+from agent_envs.cli.app import app
 from agent_envs_lab import memory
 from agent_envs_lab.doctor import examine
 from tests.trainer.conftest import short
 from trainer import recipe
-from trainer.cli.app import app
 from trainer.model.policy import Policy
 from trainer.model.weights import LoRA
 

@@ -9,11 +9,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from agent_envs import cli
 from agent_envs_lab.study import runs
 from agent_envs_lab.study.results import BASELINE, collect, compare_pairs, interval, samples_to
 from agent_envs_lab.study.runs import StudyError
 from tests.trainer.conftest import figures
-from trainer import cli, recipe, recipes
+from trainer import recipe, recipes
 from trainer.errors import RecipeError
 
 BRIEF = [
@@ -36,7 +37,7 @@ HERE = str(Path(__file__).parents[1] / "trainer")
 CALL = """
 sys.path.insert(0, here)
 sys.argv = arguments
-from trainer.cli import main
+from agent_envs.cli import main
 main()
 """
 

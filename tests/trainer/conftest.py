@@ -484,7 +484,7 @@ import corridor
 corridor.register()
 import trainer.run.report
 trainer.run.report.write = lambda folder: None
-from trainer.cli import main
+from agent_envs.cli import main
 exec(before)
 main()
 """

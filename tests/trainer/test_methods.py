@@ -12,7 +12,7 @@ import torch
 
 import credit
 from agent_envs.endpoint import EndpointError
-from credit.methods import istar
+from credit.methods import istar, turnrd
 from credit.methods.has import JudgeError
 from tests.agent_envs.chat_server import fails, says
 from trainer import recipe
@@ -598,7 +598,7 @@ def test_a_loss_that_explodes_rolls_back_and_leans_on_the_outcome(tmp_path):
 
 
 def test_recent_rounds_are_drawn_more_often():
-    chance = replay.recency([0] * 4 + [4] * 4, half_life=4.0)
+    chance = turnrd.weigh_ages([0] * 4 + [4] * 4, half_life=4.0)
     assert chance[0] == pytest.approx(2 * chance[-1])
     assert chance.sum() == pytest.approx(1.0)
 

@@ -31,7 +31,7 @@ CHOSEN = ["sampling.decode=admissible", "sampling.max_reply_tokens=60"]
 
 CALLS = """
 import sys
-from trainer.cli import main
+from agent_envs.cli import main
 
 for words in sys.argv[1:]:
     sys.argv = ["agent-envs", *words.split()]

@@ -18,8 +18,8 @@ import pytest
 from numpy.linalg import norm
 from safetensors.numpy import load_file
 
+from agent_envs.cli import main
 from trainer import recipe
-from trainer.cli import main
 from trainer.learn.batch import passes
 from trainer.learn.rows import Row
 from trainer.model.policy import Policy

@@ -13,11 +13,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from agent_envs import cli
+from agent_envs.shortage import find_shortage, is_of_memory
 from agent_envs.sokoban.env import Sokoban
 from agent_envs.workers import Workers
-from trainer import cli
 from trainer.engine import EngineError
-from trainer.errors import find_shortage, is_of_memory
 from trainer.play.environments import Env, PromptOptions
 from trainer.play.failures import Failure, split_attempts
 from trainer.play.rollout import Rollouts
@@ -116,7 +116,7 @@ def test_the_command_says_it_in_one_line(error, said, monkeypatch):
     def app():
         raise error
 
-    monkeypatch.setitem(sys.modules, "trainer.cli.app", SimpleNamespace(app=app))
+    monkeypatch.setitem(sys.modules, "agent_envs.cli.app", SimpleNamespace(app=app))
     with pytest.raises(SystemExit, match=rf"^agent-envs: .*{said}"):
         cli.main()
 

@@ -84,23 +84,17 @@ def test_in_this_process_and_ahead(qwen, tmp_path):
     assert ahead[0]["logprob_gap"] < 1e-3 < ahead[2]["logprob_gap"]
 
 
-@pytest.mark.parametrize(
-    ("extension", "message"),
-    [((), "worker-extension-cls"),
-     (("--worker-extension-cls", WORKER), "hidden_size 128, the policy's is 32")],
-)  # fmt: skip
-def test_servers_that_do_not_fit_are_refused_before_they_break(tmp_path, extension, message):
-    """One without our worker, and one of a model of another shape."""
-    tokenizer = tiny_tokenizer()
-    policy = Policy(tiny_qwen(len(tokenizer)), tokenizer)
-    wrong = Policy(tiny_model(len(tokenizer)), tokenizer) if extension else policy
-    with served(policy, tmp_path, *extension) as running:
-        options = EngineOptions(name="vllm", urls=(running.url,))
-        with pytest.raises(EngineError, match=message):
-            make_engine(options, wrong, tmp_path)
-        assert not any((tmp_path / "weights").iterdir())
-        if extension:
-            make_engine(options, policy, tmp_path).close()  # it works as before
+def refuse(url, policy, folder, message):
+    """An engine of this server is refused before anything is written."""
+    with pytest.raises(EngineError, match=message):
+        make_engine(EngineOptions(name="vllm", urls=(url,)), policy, folder)
+    assert not any((folder / "weights").iterdir())
+
+
+def test_a_server_without_our_worker_is_refused(qwen, tmp_path):
+    policy = Policy.load(str(qwen))
+    with served(policy, tmp_path) as running:
+        refuse(running.url, policy, tmp_path, "worker-extension-cls")
 
 
 def test_vllms_own_reload_stays_stale_and_is_found_out(monkeypatch, tmp_path):
@@ -160,20 +154,26 @@ def test_an_adapter_is_merged(qwen, server, tmp_path):
     engine.close()
 
 
-def test_killed_in_mid_rollout_and_started_again(tmp_path):
-    """Lost requests are asked again; the new process gets the weights first."""
-    tokenizer = tiny_tokenizer()
-    policy = Policy(tiny_qwen(len(tokenizer)), tokenizer)
+def test_a_server_of_another_shape_is_refused_before_it_breaks(qwen, server, tmp_path):
+    policy = Policy.load(str(qwen))
+    other = Policy(tiny_model(len(policy.tokenizer)), policy.tokenizer)
+    refuse(server.url, other, tmp_path, "hidden_size 128, the policy's is 32")
+    make_engine(EngineOptions(name="vllm", urls=(server.url,)), policy, tmp_path).close()
 
-    async def conversations(engine, running, *, kill):
+
+def test_killed_in_mid_rollout_and_started_again(qwen, server, tmp_path):
+    """Lost requests are asked again; the new process gets the weights first."""
+    policy = Policy.load(str(qwen))
+
+    async def conversations(engine, *, kill):
         session = engine.open(range(4), Decoding(max_reply_tokens=16))
 
         async def one(row):
             found, new = [], list(policy.chat.opening(f"room {row}"))
-            for turn in range(6):
-                if kill and row == 0 and turn == 3:
-                    running.kill()
-                    running.start()
+            for turn in range(4):
+                if kill and row == 0 and turn == 2:
+                    server.kill()
+                    server.start()
                 reply = await session.reply(row, Prompt(new))
                 found.append(reply.ids)
                 new = list(policy.chat.after(reply.ids, "ok"))
@@ -181,10 +181,9 @@ def test_killed_in_mid_rollout_and_started_again(tmp_path):
 
         return await asyncio.gather(*map(one, range(4)))
 
-    with served(policy, tmp_path, "--worker-extension-cls", WORKER) as running:
-        engine = make_engine(EngineOptions(name="vllm", urls=(running.url,)), policy, tmp_path)
-        policy.set_weights({name: 0.9 * weight for name, weight in policy.weights().items()})
-        engine.sync(policy, 1)
-        undisturbed = asyncio.run(conversations(engine, running, kill=False))
-        assert asyncio.run(conversations(engine, running, kill=True)) == undisturbed
-        engine.close()
+    engine = make_engine(EngineOptions(name="vllm", urls=(server.url,)), policy, tmp_path)
+    policy.set_weights({name: 0.9 * weight for name, weight in policy.weights().items()})
+    engine.sync(policy, 1)
+    undisturbed = asyncio.run(conversations(engine, kill=False))
+    assert asyncio.run(conversations(engine, kill=True)) == undisturbed
+    engine.close()

@@ -5,7 +5,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agent_envs.cli.console import make_console
-from trainer.cli.train import RecipeWords, load_recipe
+from trainer.cli import RecipeWords, load_recipe
 
 _COLOURS = {"ok": "green", "warning": "yellow", "error": "red"}
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from agent_envs.cli.console import make_console
-from trainer.cli.train import (
+from trainer.cli import (
     READ,
     Options,
     RecipeOfModel,

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from agent_envs.cli.console import make_console
-from trainer.cli.train import RecipeWords, is_run, load_recipe, make_out_option
+from trainer.cli import RecipeWords, is_run, load_recipe, make_out_option
 
 Measured = Annotated[
     Path | None,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-_CLI = "from trainer.cli import main; main()"
+_CLI = "from agent_envs.cli import main; main()"
 
 
 class StudyError(ValueError):

@@ -1,17 +1,20 @@
 """TurnRD (torch): a small transformer that computes credit of turns from hidden states.
 
-This module has the model, the decomposer for `HAS`, the loss, and probes of the goal's effect. The
-training loop and the replay are in the trainer.
+This module has the model, the decomposer for `HAS`, the loss, training on past trajectories, and
+probes of the goal's effect. Where trajectories are kept is left to the trainer.
 """
 
 import copy
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from credit.losses import masked_mean
 from credit.methods.has import project
@@ -321,3 +324,147 @@ def shuffle_effect(
     right = (model.eval()(states, mask, goal).predicted - target).square().mean()
     wrong = (model(states, mask, goal.roll(1, 0)).predicted - target).square().mean()
     return float((wrong - right) / right.clamp(min=1e-12))
+
+
+class Trajectory(NamedTuple):
+    """One past trajectory of T turns, to train on.
+
+    Attributes:
+        states: [T, D] hidden states of the turns.
+        progress: [T] progress after each turn.
+        goal: [E] goal embedding; [0] for a model without a goal.
+        outcome: Its return R.
+        age: Rounds since it was played.
+    """
+
+    states: NDArray[np.floating[Any]]
+    progress: NDArray[np.float64]
+    goal: NDArray[np.floating[Any]]
+    outcome: float
+    age: int = 0
+
+
+class Trajectories(NamedTuple):
+    """B trajectories, padded to T turns.
+
+    Attributes:
+        states: [B, T, D] hidden states of the turns.
+        mask: [B, T] bool, true at the turns of the trajectory.
+        goals: [B, E] goal embeddings, or None.
+        returns: [B] returns R.
+        progress: [B, T] progress after each turn.
+    """
+
+    states: Tensor
+    mask: Tensor
+    goals: Tensor | None
+    returns: Tensor
+    progress: Tensor
+
+    def gains(self) -> Tensor:
+        """Gain in progress of each turn: -> [B, T]."""
+        before = torch.nn.functional.pad(self.progress, (1, 0))[:, :-1]
+        return (self.progress - before).masked_fill(~self.mask, 0.0)
+
+
+def pad_trajectories(chosen: Sequence[Trajectory]) -> Trajectories:
+    """The trajectories as one batch."""
+    states, progress = (
+        pad_sequence([torch.from_numpy(one).float() for one in column], batch_first=True)
+        for column in ([one.states for one in chosen], [one.progress for one in chosen])
+    )
+    lengths = torch.tensor([len(one.progress) for one in chosen])
+    goals = torch.from_numpy(np.stack([one.goal for one in chosen])).float()
+    return Trajectories(
+        states,
+        mask=torch.arange(int(lengths.max())) < lengths[:, None],
+        goals=goals if goals.shape[1] else None,
+        returns=torch.tensor([one.outcome for one in chosen]),
+        progress=progress,
+    )
+
+
+def weigh_ages(ages: Sequence[int], *, half_life: float) -> Array:
+    """Probability of drawing each of M trajectories, by its age in rounds: [M] -> [M]."""
+    weight = np.exp2(-np.array(ages) / half_life)
+    chance: Array = weight / weight.sum()
+    return chance
+
+
+def fit_model(
+    model: TurnRD,
+    replay: Sequence[Trajectory],
+    loss: TurnRDLoss,
+    rng: np.random.Generator,
+    *,
+    learning_rate: float = 5e-4,
+    epochs: int = 5,
+    batch: int = 32,
+    half_life: float = 4.0,
+) -> list[float]:
+    """Train the model on past trajectories drawn by recency, with AdamW; it ends as it is trained.
+
+    The dense signal of a turn is its gain in progress. Training stops after an epoch whose loss is
+    not finite.
+
+    Source: HAS, Algorithm 1.
+
+    Args:
+        model: The model.
+        replay: Past trajectories.
+        loss: The loss.
+        rng: Draws trajectories and dropout.
+        learning_rate: Learning rate of AdamW.
+        epochs: How often as many trajectories as the replay has are drawn.
+        batch: Trajectories of an optimiser step.
+        half_life: Rounds after which a trajectory is drawn half as often.
+
+    Returns:
+        Mean loss of each epoch.
+    """
+    chance = weigh_ages([one.age for one in replay], half_life=half_life)
+    optimizer = torch.optim.AdamW(model.parameters(), learning_rate)
+    model.train()
+    losses: list[float] = []
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(rng.integers(2**31)))  # dropout
+        while len(losses) < epochs and all(map(math.isfinite, losses)):
+            drawn = rng.choice(len(replay), len(replay), p=chance)
+            total = 0.0
+            for at in range(0, len(drawn), batch):
+                part = pad_trajectories([replay[i] for i in drawn[at : at + batch]])
+                output = model(part.states, part.mask, part.goals)
+                value = loss(
+                    output, part.returns, part.mask, progress=part.progress, dense=part.gains()
+                )
+                optimizer.zero_grad()
+                torch.autograd.backward(value)
+                optimizer.step()
+                total += value.item() * len(part.returns)
+            losses.append(total / len(drawn))
+    return losses
+
+
+@torch.no_grad()
+def measure_error(model: TurnRD, batch: Trajectories) -> dict[str, float]:
+    """Mean squared error of the predicted returns, and of their mean as the prediction."""
+    predicted = model(batch.states, batch.mask, batch.goals).predicted
+    return {
+        "error": (predicted - batch.returns).square().mean().item(),
+        "error_of_mean": (batch.returns - batch.returns.mean()).square().mean().item(),
+    }
+
+
+@torch.no_grad()
+def measure_goal(model: TurnRD, batch: Trajectories) -> dict[str, float]:
+    """Effect of the goal in these trajectories; empty for a model without one. HAS Fig. 4."""
+    states, mask, goals = batch.states, batch.mask, batch.goals
+    if goals is None:
+        return {}
+    scale, shift = model.eval().modulation(goals)
+    return {
+        "film_effect": film_effect(model, states, mask, goals),
+        "shuffle_effect": shuffle_effect(model, states, mask, goals, batch.returns),
+        "film_scale": scale.norm(dim=-1).mean().item(),
+        "film_shift": shift.norm(dim=-1).mean().item(),
+    }

@@ -26,7 +26,6 @@ from trainer.learn.learner import Learner
 from trainer.learn.rows import minibatches
 from trainer.methods.method import Credited, Method, average_by_turn
 from trainer.options import STRICT, AboveZero, Positive, Share
-from trainer.scale import sharding
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -41,8 +40,6 @@ if TYPE_CHECKING:
     from trainer.methods.method import Experience
     from trainer.model.policy import Policy
     from trainer.recipe import Recipe
-
-STATE = "critic.pt"
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -166,19 +163,18 @@ class WithCritic(Method):
         rows = whiten_advantages(rows)
         return Credited(rows, average_by_turn(rows, len(experience.turns)), figures)
 
-    def save(self, folder: Path) -> None:
-        """Write the critic and its optimiser."""
+    def state(self) -> dict[str, Any]:
+        """The critic and its optimiser."""
         critic = self.learner.model
-        state = {
+        return {
             "head": critic.head.state_dict(),
             "trunk": critic.policy.weights() if critic.own else {},
             "learner": self.learner.state_dict(),
         }
-        sharding.save(state, folder / STATE)
 
-    def restore(self, folder: Path) -> None:
+    def restore(self, state: dict[str, Any]) -> None:
         """Restore the critic and its optimiser."""
-        state, critic = sharding.load(folder / STATE), self.learner.model
+        critic = self.learner.model
         critic.head.load_state_dict(state["head"])
         if critic.own:
             critic.policy.set_weights(state["trunk"])

@@ -29,7 +29,7 @@ from trainer.methods.method import Credited, Method, average_by_turn, pair_accur
 from trainer.options import STRICT, AboveZero, Count
 from trainer.play.failures import split_attempts
 from trainer.play.records import Task
-from trainer.scale import parallel, sharding
+from trainer.scale import parallel
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from trainer.play.records import Episode
     from trainer.recipe import Recipe
 
-STATE = "prm.pt"
 _WORSE = 0.2
 """By how much fewer turns of the model are valid than of the policy before a warning."""
 
@@ -78,7 +77,7 @@ class WithPRM(Method):
     def __init__(self, options: dict[str, Any], recipe: Recipe) -> None:
         super().__init__(options, recipe)
         self.options = self.read_options(ImplicitOptions, "prm")
-        self.start: dict[str, Tensor] = {}
+        self.needs_reference = isinstance(self.estimator, credit.Prime)
         if not isinstance(self.estimator, credit.IStar | credit.Prime):
             raise RecipeError(
                 f"credit.name={recipe.credit.name} reads no implicit rewards: set it to istar or "
@@ -95,12 +94,11 @@ class WithPRM(Method):
         super().begin(policy, folder)
         options = replace(self.recipe.update, learning_rate=self.options.learning_rate)
         self.learner = Learner(policy.twin("prm"), options, folder=folder)
-        if isinstance(self.estimator, credit.Prime):
-            self.start = policy.weights()
 
     def credit(self, experience: Experience) -> Credited:
         """Advantages from the model's rewards; then the model is trained on the same rows."""
-        logprobs, reference = self._logprobs(experience.rows), self._reference(experience.rows)
+        logprobs = self._logprobs(self.learner.model, experience.rows)
+        reference = self._reference(experience.rows)
         turn = torch.tensor([t for row in experience.rows for t in row.turn], dtype=torch.long)
         token = istar.token_rewards(logprobs, reference, beta=self.options.beta)
         rewards = segment_sum(token, turn, len(experience.turns)).numpy()
@@ -148,10 +146,10 @@ class WithPRM(Method):
         success = float(np.mean([one.success for one in played]))
         return {"prm_success": success, "prm_valid": valid}
 
-    def _logprobs(self, rows: list[Row]) -> Tensor:
-        """Log-probabilities of all reply tokens under the model: -> [P]."""
+    def _logprobs(self, policy: Policy, rows: list[Row]) -> Tensor:
+        """Log-probabilities of all reply tokens under a policy: -> [P]."""
         known = recompute_logprobs(
-            self.learner.model,
+            policy,
             rows,
             tokens=self.learner.options.tokens,
             packed=self.learner.options.packed,
@@ -161,14 +159,11 @@ class WithPRM(Method):
 
     def _reference(self, rows: list[Row]) -> Tensor:
         """Log-probabilities under the reference, recorded at sampling or of the start: -> [P]."""
-        if not self.start:
-            recorded = [value for row in rows for value in row.logprobs]
-            return torch.tensor(recorded, dtype=torch.float64)
-        now = self.learner.model.weights()
-        self.learner.model.set_weights(self.start)
-        logprobs = self._logprobs(rows)
-        self.learner.model.set_weights(now)
-        return logprobs
+        if self.needs_reference:
+            with self.policy.as_reference():
+                return self._logprobs(self.policy, rows)
+        recorded = [value for row in rows for value in row.logprobs]
+        return torch.tensor(recorded, dtype=torch.float64)
 
     def _learn(self, experience: Experience, rewards: NDArray[np.float64]) -> dict[str, float]:
         """One step on the preference loss; returns values to log, e.g. the pair accuracy before it.
@@ -201,21 +196,17 @@ class WithPRM(Method):
         logprobs = token_logprobs(policy, batch, temperature=self.recipe.sampling.temperature)
         return cast("Tensor", batch.advantage) * logprobs, {}
 
-    def save(self, folder: Path) -> None:
-        """Write the model, its optimiser, and the start if that is the reference."""
-        state = {
+    def state(self) -> dict[str, Any]:
+        """The model and its optimiser."""
+        return {
             "weights": self.learner.model.weights(),
             "learner": self.learner.state_dict(),
-            "start": self.start,
         }
-        sharding.save(state, folder / STATE)
 
-    def restore(self, folder: Path) -> None:
-        """Restore what `save` wrote."""
-        state = sharding.load(folder / STATE)
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restore the model and its optimiser."""
         self.learner.model.set_weights(state["weights"])
         self.learner.load_state_dict(state["learner"])
-        self.start = state["start"]
 
 
 def assign_token_advantages(rows: list[Row], advantage: NDArray[np.float64]) -> list[Row]:

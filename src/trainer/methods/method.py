@@ -131,11 +131,12 @@ class Method:
         )
         return Credited(credit_rows(experience.rows, advantage), advantage, figures)
 
-    def save(self, folder: Path) -> None:
-        """Write the state of the method into a checkpoint."""
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps of the method: numbers and tensors, in tables by their names."""
+        return {}
 
-    def restore(self, folder: Path) -> None:
-        """Restore what `save` wrote; called after `begin`."""
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restore what `state` returned; called after `begin`."""
 
 
 def pair_accuracy(returns: NDArray[np.float64], pairs: NDArray[np.intp]) -> float:

@@ -1,7 +1,7 @@
 """TurnRD's replay on disk, and the training of the model on it between rounds. HAS, Algorithm 1.
 
-The rollouts of a step are one shard. After a round the model of the round before is trained on
-trajectories of all shards, drawn by recency; model and manifest are written to a folder of the
+The rollouts of a step are one shard. After a round the model of the round before is trained
+(`credit.methods.turnrd.fit_model`) on all shards; model and manifest are written to a folder of the
 round. A round depends only on these files, so one that was interrupted is trained again.
 """
 
@@ -11,22 +11,27 @@ import io
 import json
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pydantic.dataclasses
 import torch
-from torch.nn.utils.rnn import pad_sequence
 
-from credit.methods.turnrd import TurnRD, TurnRDLoss, film_effect, shuffle_effect
+from credit.methods.turnrd import (
+    Trajectory,
+    TurnRD,
+    TurnRDLoss,
+    fit_model,
+    measure_error,
+    measure_goal,
+    pad_trajectories,
+)
 from trainer.options import STRICT, AboveZero, Positive, Share
 from trainer.run.checkpoint import write_bytes, write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
-    from numpy.typing import NDArray
     from torch import Tensor
 
     from credit import Turns
@@ -99,27 +104,6 @@ class Stage:
             ).eval()  # fmt: skip
 
 
-class Trajectory(NamedTuple):
-    """One trajectory of the replay, of T turns, played `age` rounds ago."""
-
-    states: NDArray[np.float16]  # [T, D]
-    progress: NDArray[np.float64]  # [T], after each turn
-    goal: NDArray[np.float16]  # [E]; [0] without FiLM
-    outcome: float
-    age: int
-
-
-@dataclass(frozen=True)
-class Trajectories:
-    """B trajectories, padded to T turns."""
-
-    states: Tensor  # [B, T, D]
-    mask: Tensor  # [B, T]
-    goals: Tensor | None  # [B, E]
-    returns: Tensor  # [B]
-    progress: Tensor  # [B, T], after each turn
-
-
 def append(folder: Path, step: int, turns: Turns, states: Tensor, goals: Tensor | None) -> None:
     """Write the shard of a step atomically: states [N, D] and goals [M, E], in float16."""
     none = np.zeros((len(turns.group), 0), np.float16)
@@ -154,23 +138,6 @@ def read_shard(path: Path, age: int) -> list[Trajectory]:
         return [Trajectory(*values, age) for values in columns]
 
 
-def pad(chosen: Sequence[Trajectory]) -> Trajectories:
-    """The trajectories as one batch."""
-    states, progress = (
-        pad_sequence([torch.from_numpy(one).float() for one in column], batch_first=True)
-        for column in ([one.states for one in chosen], [one.progress for one in chosen])
-    )
-    lengths = torch.tensor([len(one.progress) for one in chosen])
-    goals = torch.from_numpy(np.stack([one.goal for one in chosen])).float()
-    return Trajectories(
-        states,
-        mask=torch.arange(int(lengths.max())) < lengths[:, None],
-        goals=goals if goals.shape[1] else None,
-        returns=torch.tensor([one.outcome for one in chosen]),
-        progress=progress,
-    )
-
-
 def train_round(folder: Path, number: int, stage: Stage) -> dict[str, Any]:
     """Train the model of round `number` on the files of the run; returns its manifest.
 
@@ -189,15 +156,19 @@ def train_round(folder: Path, number: int, stage: Stage) -> dict[str, Any]:
         model.load_state_dict(load_weights(folder, number - 1))
         alpha = read_manifest(folder, number - 1)["alpha"]
     start = {name: value.clone() for name, value in model.state_dict().items()}
-    newest = pad([one for one in replay if not one.age])
+    newest = pad_trajectories([one for one in replay if not one.age])
     manifest: dict[str, Any] = {"round": number, "steps": [steps[0], steps[-1]]}
-    manifest |= {"trajectories": len(replay)} | _measure_error(model, newest)
-    losses = _fit(model, replay, stage, number)
+    manifest |= {"trajectories": len(replay)} | measure_error(model, newest)
+    o, rng = stage.options, np.random.default_rng([stage.seed, number, len("turnrd")])
+    losses = fit_model(
+        model, replay, o.loss, rng, learning_rate=o.learning_rate, epochs=o.epochs, batch=o.batch,
+        half_life=o.half_life,
+    )  # fmt: skip
     if diverged := not losses[-1] <= _WORSE * losses[0]:
         model.load_state_dict(start)
         alpha = 1.0 if not math.isfinite(losses[-1]) else (1 + alpha) / 2
     manifest |= {"losses": [x if math.isfinite(x) else None for x in losses], "diverged": diverged}
-    manifest |= {"alpha": alpha} | _measure_goal(model.eval(), newest)
+    manifest |= {"alpha": alpha} | measure_goal(model, newest)
     weights = io.BytesIO()
     torch.save(model.state_dict(), weights)
     write_bytes(round_path(folder, number) / MODEL, weights.getvalue())
@@ -217,72 +188,3 @@ def read_manifest(folder: Path, number: int) -> dict[str, Any]:
     path = round_path(folder, number) / MANIFEST
     found: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
     return found
-
-
-def _fit(model: TurnRD, replay: list[Trajectory], stage: Stage, number: int) -> list[float]:
-    """Train on trajectories drawn by recency; returns the mean loss of each epoch."""
-    o = stage.options
-    rng = np.random.default_rng([stage.seed, number, len("turnrd")])
-    chance = recency([one.age for one in replay], half_life=o.half_life)
-    optimizer = torch.optim.AdamW(model.parameters(), o.learning_rate)
-    model.train()
-    losses: list[float] = []
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(int(rng.integers(2**31)))  # dropout
-        while len(losses) < o.epochs and all(map(math.isfinite, losses)):
-            drawn = rng.choice(len(replay), len(replay), p=chance)
-            total = 0.0
-            for at in range(0, len(drawn), o.batch):
-                batch = pad([replay[i] for i in drawn[at : at + o.batch]])
-                output = model(batch.states, batch.mask, batch.goals)
-                value = o.loss(
-                    output, batch.returns, batch.mask, progress=batch.progress, dense=gains(batch)
-                )
-                optimizer.zero_grad()
-                torch.autograd.backward(value)
-                optimizer.step()
-                total += value.item() * len(batch.returns)
-            losses.append(total / len(drawn))
-    return losses
-
-
-def recency(ages: Sequence[int], *, half_life: float) -> NDArray[np.float64]:
-    """Probability of drawing each trajectory, by the rounds since it was played: [M] -> [M]."""
-    weight = np.exp2(-np.array(ages) / half_life)
-    chance: NDArray[np.float64] = weight / weight.sum()
-    return chance
-
-
-def gains(batch: Trajectories) -> Tensor:
-    """Gain in progress of each turn: -> [B, T]."""
-    before = torch.nn.functional.pad(batch.progress, (1, 0))[:, :-1]
-    return (batch.progress - before).masked_fill(~batch.mask, 0.0)
-
-
-@torch.no_grad()
-def _measure_error(model: TurnRD, newest: Trajectories) -> dict[str, float]:
-    """Error of the returns on the newest round, before training on it.
-
-    `error` is the mean squared error of the model, `error_of_mean` that of the mean return of the
-    newest round.
-    """
-    predicted = model(newest.states, newest.mask, newest.goals).predicted
-    return {
-        "error": (predicted - newest.returns).square().mean().item(),
-        "error_of_mean": (newest.returns - newest.returns.mean()).square().mean().item(),
-    }
-
-
-@torch.no_grad()
-def _measure_goal(model: TurnRD, newest: Trajectories) -> dict[str, float]:
-    """Effect of the goal on the newest round, with FiLM. HAS, Fig. 4."""
-    states, mask, goals = newest.states, newest.mask, newest.goals
-    if goals is None:
-        return {}
-    scale, shift = model.modulation(goals)
-    return {
-        "film_effect": film_effect(model, states, mask, goals),
-        "shuffle_effect": shuffle_effect(model, states, mask, goals, newest.returns),
-        "film_scale": scale.norm(dim=-1).mean().item(),
-        "film_shift": shift.norm(dim=-1).mean().item(),
-    }

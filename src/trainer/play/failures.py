@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from agent_envs.assets import BadAsset, MissingAsset
 from agent_envs.contract import encodable
 from agent_envs.imports import describe_error
-from trainer.errors import RecipeError, find_shortage, is_of_torch
+from agent_envs.shortage import find_shortage, is_of_torch
+from trainer.errors import RecipeError
 from trainer.run.checkpoint import write_text
 
 if TYPE_CHECKING:

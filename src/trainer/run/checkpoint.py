@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 from pydantic import Field, RootModel, TypeAdapter, ValidationError
 
 from agent_envs.imports import message_of
-from trainer.errors import find_shortage
+from agent_envs.shortage import find_shortage
 from trainer.options import explain_error
 
 if TYPE_CHECKING:

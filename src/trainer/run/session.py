@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from trainer.run.stopping import Stop
 
 STATE = "training.pt"
-"""File of a checkpoint with the step and the optimiser."""
+"""File of a checkpoint with the step, the optimiser and the state of the method."""
 
 
 class Session:
@@ -76,8 +76,8 @@ class Session:
         self.stalled = StallWatch()
         self.failed, self.measured = 0.0, ""
 
-    def restore_policy(self) -> tuple[Path, dict[str, Any]] | None:
-        """Restore the policy of the newest valid checkpoint; its path and state if there is one."""
+    def restore_policy(self) -> dict[str, Any] | None:
+        """Restore the policy of the newest valid checkpoint; its state if there is one."""
         path = parallel.run_on_first(self.checkpoints.latest)
         if path is None:
             return None
@@ -85,20 +85,19 @@ class Session:
         state = sharding.load(path / STATE)
         self.step, self.kl_coefficient = state["step"], state["kl_coefficient"]
         self.log.say(f"continuing after step {self.step} from {path}")
-        return path, state
+        return state
 
-    def restore_learners(self, found: tuple[Path, dict[str, Any]] | None) -> None:
+    def restore_learners(self, found: dict[str, Any] | None) -> None:
         """Shard the policy in several processes; then optimiser and method, as in a checkpoint."""
         if parallel.size() > 1:
             self.policy.shard()
         self.learner = self._make_learner()
         if found is None:
             return
-        path, state = found
-        self.learner.load_state_dict(state["learner"])
+        self.learner.load_state_dict(found["learner"])
         if self.step >= self.warm:
             self.method.begin(self.policy, self.folder)
-            self.method.restore(path)
+            self.method.restore(found["method"])
 
     def start(self) -> None:
         """Start reinforcement learning: reference, new optimiser, checkpoint."""
@@ -123,10 +122,13 @@ class Session:
 
     def _write(self, folder: Path) -> None:
         self.policy.save(folder)
-        if self.step >= self.warm:
-            self.method.save(folder)
-        state = {"step": self.step, "kl_coefficient": self.kl_coefficient}
-        sharding.save(state | {"learner": self.learner.state_dict()}, folder / STATE)
+        state = {
+            "step": self.step,
+            "kl_coefficient": self.kl_coefficient,
+            "learner": self.learner.state_dict(),
+            "method": self.method.state() if self.step >= self.warm else {},
+        }
+        sharding.save(state, folder / STATE)
 
     def stop_if_asked(self) -> None:
         """Write a checkpoint and end the run if a signal was received.

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from trainer import cli
+from agent_envs import cli
 
 TRAIN = ("train", "alfworld", "mgr", "pocket")
 SHORT = [

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
+from agent_envs.cli import TRACEBACK
 from tests.trainer.run_folders import run_folder
-from trainer.cli import TRACEBACK
 
 CLI = {"rich", "tomlkit", "typer"}
 REPORT = {"jinja2", "matplotlib", "pyarrow", "scipy"}

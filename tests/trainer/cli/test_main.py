@@ -6,8 +6,9 @@ from importlib.metadata import version
 
 import pytest
 
+from agent_envs import cli
 from agent_envs.retrieval import dense, factory
-from trainer import cli, recipe
+from trainer import recipe
 
 TRAIN = ["train", "alfworld", "mgr", "pocket"]
 

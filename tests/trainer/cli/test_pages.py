@@ -18,11 +18,12 @@ from pathlib import Path
 
 import pytest
 
+from agent_envs import cli
 from agent_envs.cli import play
 from agent_envs_lab import attribution
 from agent_envs_lab.study import runs
 from tests.trainer.conftest import write_parts
-from trainer import build, cli, train
+from trainer import build, train
 from trainer import recipe as recipes
 from trainer import recipes as shipped
 from trainer.model.pretrained import POCKETS

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from trainer.cli.train import make_out_option
+from trainer.cli import make_out_option
 from trainer.run import evaluate
 
 
