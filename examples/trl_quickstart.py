@@ -10,18 +10,18 @@ from rich import print as show
 from transformers.trainer_utils import get_last_checkpoint
 from trl import GRPOConfig
 
+from agent_envs import evaluation
 from agent_envs_adapters.episodes import Episodes
 from agent_envs_adapters.trl import CreditGRPOTrainer, Rollout, dataset
 from trainer import recipe
 from trainer.build import evaluate_model
 from trainer.model.pretrained import resolve
-from trainer.run import evaluate
 
 OUT, PROCESSES = Path("runs/trl-quickstart"), int(os.environ.get("WORLD_SIZE", "1"))
 STEPS, TASKS, ROLLOUTS, ROWS = 20, 16, 8, 32  # ROWS: of a forward and backward pass
 
 
-def evaluated(model: str, path: Path) -> evaluate.Evaluation:
+def evaluated(model: str, path: Path) -> evaluation.Evaluation:
     """Greedy success on 120 held-out games, played by all processes and saved."""
     args.distributed_state.wait_for_everyone()  # process 0 writes the model and the file
     if not path.is_file():
@@ -30,7 +30,7 @@ def evaluated(model: str, path: Path) -> evaluate.Evaluation:
         if args.process_index == 0:
             found.save(path)
         args.distributed_state.wait_for_everyone()
-    return evaluate.load(path)
+    return evaluation.load(path)
 
 
 args = GRPOConfig(
@@ -66,5 +66,5 @@ grpo.save_model(str(OUT / "policy"))
 
 end = evaluated(str(OUT / "policy"), OUT / "end.json")
 if args.process_index == 0:
-    show(evaluate.make_table(end, before=start))
+    show(evaluation.make_table(end, before=start))
 grpo.accelerator.end_training()  # a process group that is still open may abort the exit

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from pydantic import ValidationError
 
+from agent_envs.machine import explain_error
 from trainer.errors import RecipeError
-from trainer.options import explain_error
 from trainer.play.environments import Env, PromptOptions, make_env
 from trainer.play.episode import TextEpisode, draw_numbers
 

@@ -20,7 +20,8 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError, model_valid
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 
-from trainer.options import STRICT, AboveZero, Positive, explain_error
+from agent_envs.machine import explain_error
+from trainer.options import STRICT, AboveZero, Positive
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send

@@ -24,11 +24,11 @@ from typing_extensions import override
 
 from agent_envs import __version__
 from agent_envs.contract import encodable
+from agent_envs.machine import explain_error
 from agent_envs.panels import nearest
 from agent_envs_adapters import check_version
 from agent_envs_adapters.episodes import Episodes
 from agent_envs_adapters.gate import LIMITS, Gate, Limits
-from trainer.options import explain_error
 
 check_version("openenv", "0.10")
 

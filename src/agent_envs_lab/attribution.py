@@ -14,13 +14,13 @@ import numpy as np
 import torch
 
 import credit
+from agent_envs import evaluation
 from trainer.build import attempt_panel, load_policy, make_rollouts, make_sampler
 from trainer.engine.own import OwnEngine
 from trainer.errors import RecipeError
 from trainer.learn.prompts import make_scored_row, prompts
 from trainer.learn.update import recompute_logprobs
 from trainer.play.failures import require_episodes
-from trainer.run import evaluate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,7 +104,7 @@ def attribute(policy: Policy, episodes: Sequence[Episode], *, tokens: int) -> At
 def attribute_model(recipe: Recipe, source: Path | None = None) -> Attribution:
     """Attribution of a recipe's model, or of a checkpoint, over the evaluation panel."""
     held_out = make_rollouts(recipe, recipe.eval.split, blind=PARTS)
-    panel = evaluate.draw_panel(held_out.panel, recipe.eval.tasks)
+    panel = evaluation.draw_panel(held_out.panel, recipe.eval.tasks)
     policy = load_policy(recipe.policy, source)
     sampler = make_sampler(recipe, OwnEngine(policy), policy, recipe.eval.temperature)
     played = require_episodes(attempt_panel(recipe, sampler, held_out, panel))

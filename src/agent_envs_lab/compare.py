@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from agent_envs import evaluation
 from agent_envs.cli.console import make_printable
 from trainer.options import flatten
-from trainer.run import evaluate
 from trainer.run.run_folder import RunFolder, read_config, total_steps
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from rich.console import Group
 
-    from trainer.run.evaluate import Evaluation, Paired
+    from agent_envs.evaluation import Evaluation, Paired
 
 _TASKS = 5  # most tasks that are named
 _NAMES = ("name", "about")
@@ -107,7 +107,7 @@ def difference(first: Evaluation, second: Evaluation) -> Difference:
     Raises:
         PanelError: Their panels differ.
     """
-    test = evaluate.compare_paired(first, second)
+    test = evaluation.compare_paired(first, second)
     one, two = first.overall, second.overall
     change = two.rate - one.rate
     related = _correlation(np.array(first.success, bool), np.array(second.success, bool))
@@ -148,9 +148,9 @@ def notes(first: Side, second: Side) -> list[str]:
     one, other = first.evaluation, second.evaluation
     if one.decoding != other.decoding:
         found.append(f"Replies were drawn differently: {one.decoding} and {other.decoding}.")
-    for name, evaluation in (("first", one), ("second", other)):
-        if evaluation.failed:
-            count = len(evaluation.failed)
+    for name, result in (("first", one), ("second", other)):
+        if result.failed:
+            count = len(result.failed)
             found.append(f"{count} tasks of the {name} count as not solved: they failed.")
     return found
 
@@ -197,7 +197,7 @@ def table(first: Side, second: Side) -> Group:
     )
 
 
-def _short(rate: evaluate.Interval | None) -> str:
+def _short(rate: evaluation.Interval | None) -> str:
     return "–" if rate is None else str(rate)
 
 

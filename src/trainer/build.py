@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from agent_envs import evaluation
 from trainer.engine import Decoding, Sampler
 from trainer.engine.own import OwnEngine
 from trainer.model.policy import Policy
@@ -22,7 +23,6 @@ from trainer.play import failures
 from trainer.play.partner import PolicyPartner
 from trainer.play.records import Task
 from trainer.play.rollout import Rollouts
-from trainer.run import evaluate
 from trainer.run.checkpoint import CheckpointError, Checkpoints
 from trainer.scale import parallel
 from trainer.scale.pool import Pool, PooledRollouts
@@ -30,6 +30,7 @@ from trainer.scale.pool import Pool, PooledRollouts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from agent_envs.evaluation import Evaluation
     from agent_envs.panels import Panel
     from trainer.engine import Engine, EngineOptions
     from trainer.model.policy import Model
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from trainer.play.partner import PartnerOptions
     from trainer.play.records import Episode
     from trainer.recipe import Recipe
-    from trainer.run.evaluate import Evaluation
 
 
 def derive(seed: int, step: int, purpose: str) -> int:
@@ -134,7 +134,7 @@ def evaluate_policy(
     if recipe.sampling.decode != "free":
         decoding += f", {recipe.sampling.decode} actions only"
     lost = [failure.task_id for failure in failed]
-    return evaluate.summarize(panel, played, decoding=decoding, failed=lost), failed
+    return evaluation.summarize(panel, played, decoding=decoding, failed=lost), failed
 
 
 def attempt(
@@ -167,7 +167,7 @@ def evaluate_model(recipe: Recipe, run: Path | None = None) -> Evaluation:
     if run is not None and source is None:
         raise CheckpointError(f"{run} has no checkpoint yet; train on with --resume")
     held_out = make_rollouts(recipe, recipe.eval.split)
-    panel = evaluate.draw_panel(held_out.panel, recipe.eval.tasks)
+    panel = evaluation.draw_panel(held_out.panel, recipe.eval.tasks)
     policy = load_policy(recipe.policy, source)
     with (
         TemporaryDirectory() as folder,

@@ -174,8 +174,8 @@ def evaluate(
     ] = None,
 ) -> None:
     """Play a fixed panel: success with 95% intervals, overall and by task type."""
+    from agent_envs import evaluation
     from trainer.build import evaluate_model
-    from trainer.run import evaluate as evaluation
 
     made, run = load_played(run_or_model, recipe, options or (), READ)
     other = None if against is None else evaluation.load(against)
@@ -259,7 +259,7 @@ def recipes(
 
 def _print_summary(folder: Path, page: Console) -> None:
     """Print start and end of a run, and the paths of its files."""
-    from trainer.run.evaluate import make_table
+    from agent_envs.evaluation import make_table
     from trainer.run.run_folder import RunFolder
 
     found = RunFolder(folder).read_evaluations()

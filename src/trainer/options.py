@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
+from agent_envs.machine import explain_error
 from trainer.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -41,19 +42,6 @@ def make_options(kind: type[_Options], given: Mapping[str, Any], section: str = 
         known = f"; {section} has {', '.join(signature(kind).parameters)}" if section else ""
         said = explain_error(error, *([section] if section else ()))
         raise RecipeError(said + known) from error
-
-
-def explain_error(error: ValidationError, *section: str) -> str:
-    """What is wrong with each option of a section, in one line."""
-    problems = []
-    for problem in error.errors():
-        key = ".".join(str(part) for part in (*section, *problem["loc"]))
-        whole = problem["type"] == "value_error"  # of a section, which may hold a password
-        given = () if whole else (f"{problem['input']!r:.200}",)
-        named = " = ".join((*([key] if key else ()), *given))
-        said = problem["msg"].removeprefix("Value error, ")
-        problems.append(f"{named}: {said}" if named else said)
-    return "; ".join(problems)
 
 
 def refuse_broken(rules: Mapping[str, Any]) -> None:

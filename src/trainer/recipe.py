@@ -20,17 +20,25 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from agent_envs.cli.options import parse_assignment
+from agent_envs.machine import write_text
 from trainer import recipes
 from trainer.engine import EngineOptions, Sampling
 from trainer.errors import RecipeError
 from trainer.learn.sft import Sft
 from trainer.learn.update import Update
 from trainer.model.policy import Model
-from trainer.options import STRICT, Count, Positive, Threads, flatten, make_options, refuse_broken
+from trainer.options import (
+    STRICT,
+    Count,
+    NonNegative,
+    Positive,
+    Threads,
+    flatten,
+    make_options,
+    refuse_broken,
+)
 from trainer.play.environments import Env, PromptOptions
 from trainer.play.partner import PartnerOptions
-from trainer.run.checkpoint import write_text
-from trainer.run.evaluate import Eval
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -80,6 +88,23 @@ class Credit:
     options: dict[str, Any] = field(default_factory=dict)
     model: Literal["", "none", BesidePolicy] = ""
     models: dict[BesidePolicy, dict[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, config=STRICT)
+class Eval:
+    """Evaluation on a fixed panel.
+
+    Attributes:
+        split: Split the panel is drawn from.
+        tasks: Tasks of the panel, 0 for the whole split.
+        every: Steps between evaluations, 0 for none; start and end are always evaluated.
+        temperature: 0 is greedy.
+    """
+
+    split: str = "valid_unseen"
+    tasks: Count = 100
+    every: Count = 0
+    temperature: NonNegative = 0.0
 
 
 @dataclass(frozen=True, config=STRICT)

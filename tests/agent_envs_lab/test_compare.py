@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from agent_envs.evaluation import PanelError
 from agent_envs_lab import compare
 from agent_envs_lab.compare import CompareError, difference, side
 from tests.trainer.run_folders import evaluation, run_folder
 from trainer import recipe
-from trainer.run.evaluate import PanelError
 
 
 def outcomes(success):

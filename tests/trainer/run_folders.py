@@ -6,10 +6,10 @@ import json
 
 import numpy as np
 
+from agent_envs.evaluation import Evaluation
 from trainer import recipe
 from trainer.play import episode_files as episodes
 from trainer.play.records import Episode, Step
-from trainer.run.evaluate import Evaluation
 
 KINDS = ["pick_and_place_simple", "pick_clean_then_place_in_recep", "look_at_obj_in_light"]
 PLAY = [

@@ -13,13 +13,12 @@ import time
 import pytest
 import torch
 
+from agent_envs.machine import append_line, write_text
 from trainer.run.checkpoint import (
     MANIFEST,
     CheckpointError,
     Checkpoints,
-    append_line,
     find_damage,
-    write_text,
 )
 
 

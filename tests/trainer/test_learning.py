@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from agent_envs import evaluation
 from trainer import recipe
 from trainer.learn.update import Update
-from trainer.run import evaluate
 from trainer.run.run_folder import RunFolder
 from trainer.train import train
 
@@ -71,7 +71,7 @@ def test_the_quickstart_learns_in_a_third_of_its_steps(tmp_path):
     chosen = recipe.load("alfworld mgr pocket", ["run.steps=10", "run.threads=1", "eval.every=0"])
     train(chosen, tmp_path, console=quiet())
     (_, start), (_, end) = RunFolder(tmp_path).read_evaluations()
-    test = evaluate.compare_paired(start, end)
+    test = evaluation.compare_paired(start, end)
     assert end.overall.rate > start.overall.rate + 0.08
     assert test.p < 0.05
     assert end.valid > start.valid - 0.05

@@ -12,11 +12,12 @@ import gymnasium as gym
 import pytest
 
 import credit
+from agent_envs import evaluation
 from tests.credit.batches import batch
 from trainer import recipe
 from trainer.methods import make_method
 from trainer.play import episode_files as episodes
-from trainer.run import evaluate, metrics
+from trainer.run import metrics
 from trainer.train import train
 
 from .conftest import quiet, write_parts
@@ -84,7 +85,7 @@ def test_the_pages_example_is_trained_evaluated_and_reported(call, folder, tiny_
     assert any(opened)
     assert [step.turn_reward["mine:opens_a_drawer"] for step in steps] == [0.1 * o for o in opened]
     assert "drawers:Drawers" in (run / "report.html").read_text()
-    ends = [evaluate.load(folder / name) for name in ("again.json", f"{run}/eval/step_2.json")]
+    ends = [evaluation.load(folder / name) for name in ("again.json", f"{run}/eval/step_2.json")]
     assert ends[0] == ends[1]
     assert ends[0].split == "train"  # the one panel that the environment has
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from agent_envs import cli
-from agent_envs.shortage import find_shortage, is_of_memory
+from agent_envs.machine import find_shortage, is_of_memory
 from agent_envs.sokoban.env import Sokoban
 from agent_envs.workers import Workers
 from trainer.engine import EngineError

@@ -14,13 +14,14 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from agent_envs import evaluation
 from trainer import recipe, recipes
 from trainer.build import derive, evaluate_model
 from trainer.engine.own import OwnEngine
 from trainer.learn.rows import make_rows
 from trainer.play import episode_files as episodes
 from trainer.play.records import Episode, Step
-from trainer.run import evaluate, metrics
+from trainer.run import metrics
 from trainer.run.checkpoint import CheckpointError, Checkpoints
 from trainer.run.checks import RunError, check_folder
 from trainer.run.metrics import concentration, describe
@@ -146,7 +147,7 @@ def test_a_finished_run_stays_as_it_is(whole, tiny_folder, tmp_path):
 
 def test_evaluating_a_run_gives_its_last_evaluation(whole):
     result = evaluate_model(recipe.load(whole), whole)
-    assert result == evaluate.load(whole / "eval" / "step_12.json")
+    assert result == evaluation.load(whole / "eval" / "step_12.json")
 
 
 TINY = [

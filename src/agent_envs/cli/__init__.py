@@ -44,7 +44,7 @@ def main() -> None:
         )
     except Exception as error:
         from agent_envs.imports import message_of
-        from agent_envs.shortage import find_shortage
+        from agent_envs.machine import find_shortage
 
         lacked = find_shortage(error)
         if os.environ.get(TRACEBACK) or not (lacked or _of_the_user(error)):

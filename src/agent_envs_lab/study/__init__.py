@@ -10,8 +10,8 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, TypeAlias
 
+from agent_envs.machine import write_text
 from agent_envs_lab.study.figures import figure
-from trainer.run.checkpoint import write_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from trainer.run.evaluate import Evaluation
+    from agent_envs.evaluation import Evaluation
 
 BASELINE = "grpo"
 """The method of every study that the others are compared with."""

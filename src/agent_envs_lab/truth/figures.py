@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from agent_envs.machine import write_text
 from agent_envs_lab import benchmark
-from trainer.run.checkpoint import write_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -23,6 +23,8 @@ import torch
 from pydantic import BaseModel, FiniteFloat
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from agent_envs import evaluation
+from agent_envs.machine import append_line, write_text
 from agent_envs_lab.truth import Truth, draws
 from agent_envs_lab.truth.draws import HALVES, Group, Round
 from agent_envs_lab.truth.player import WAVES, Asked, Players, parts, rows_of
@@ -33,8 +35,8 @@ from trainer import recipe as recipes
 from trainer.build import cores, derive, make_rollouts
 from trainer.play import episode_files as recorded
 from trainer.play.source import draw_tasks
-from trainer.run import evaluate, metrics
-from trainer.run.checkpoint import Checkpoints, append_line, write_text
+from trainer.run import metrics
+from trainer.run.checkpoint import Checkpoints
 from trainer.run.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -214,7 +216,7 @@ class _Measurement:
         self.out, self.plan, self.players, self.bar = out, plan, players, bar
         self.recipe = recipe = players.recipe
         self.size = recipe.sampling.rollouts
-        panel = evaluate.draw_panel(
+        panel = evaluation.draw_panel(
             make_rollouts(recipe, recipe.env.split).panel, recipe.env.games, "env.games"
         )
         seed = derive(recipe.run.seed, 0, "truth")

@@ -17,6 +17,7 @@ import numpy as np
 import pydantic.dataclasses
 import torch
 
+from agent_envs.machine import write_bytes, write_text
 from credit.methods.turnrd import (
     Trajectory,
     TurnRD,
@@ -27,7 +28,6 @@ from credit.methods.turnrd import (
     pad_trajectories,
 )
 from trainer.options import STRICT, AboveZero, Positive, Share
-from trainer.run.checkpoint import write_bytes, write_text
 
 if TYPE_CHECKING:
     from pathlib import Path

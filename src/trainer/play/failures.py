@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 from agent_envs.assets import BadAsset, MissingAsset
 from agent_envs.contract import encodable
 from agent_envs.imports import describe_error
-from agent_envs.shortage import find_shortage, is_of_torch
+from agent_envs.machine import find_shortage, is_of_torch, write_text
 from trainer.errors import RecipeError
-from trainer.run.checkpoint import write_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

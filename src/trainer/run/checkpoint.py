@@ -8,24 +8,21 @@ before it is used. Left out: random states; all randomness derives from (seed, s
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import warnings
 from dataclasses import dataclass
 from hashlib import blake2b, file_digest
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field, RootModel, TypeAdapter, ValidationError
+from pydantic import Field, RootModel
 
 from agent_envs.imports import message_of
-from agent_envs.shortage import find_shortage
-from trainer.options import explain_error
+from agent_envs.machine import find_shortage, flush_to_disk, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-_Record = TypeVar("_Record")
 MANIFEST = "manifest.json"
 
 
@@ -88,10 +85,10 @@ class Checkpoints:
     def _finish(self, part: Path, final: Path) -> None:
         (part / MANIFEST).write_text(json.dumps(_digests(part), indent=1), encoding="utf-8")
         for path in [*part.rglob("*"), part]:
-            _sync(path)
+            flush_to_disk(path)
         shutil.rmtree(final, ignore_errors=True)
         part.rename(final)
-        _sync(self.folder)
+        flush_to_disk(self.folder)
 
     def latest(self) -> Path | None:
         """The newest valid checkpoint, None if there is none at all; warns about damaged ones.
@@ -136,43 +133,6 @@ def find_damage(path: Path) -> str:
     return f"{wrong[0]} is missing, truncated or not as it was written" if wrong else ""
 
 
-def append_line(path: Path, line: str) -> None:
-    """Append one line and flush it to the disk."""
-    with path.open("a", encoding="utf-8") as file:
-        file.write(line + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text file atomically."""
-    write_bytes(path, text.encode("utf-8"))
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file atomically: under a temporary name, flushed, then renamed."""
-    part = path.with_name(path.name + ".part")
-    part.parent.mkdir(parents=True, exist_ok=True)
-    part.write_bytes(content)
-    _sync(part)
-    part.replace(path)
-
-
-def read_json(path: Path, kind: type[_Record]) -> _Record:
-    """The record of a JSON file, of a class that pydantic knows.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: It holds something else.
-    """
-    try:
-        return TypeAdapter(kind).validate_json(path.read_bytes())
-    except ValidationError as error:
-        raise ValueError(
-            f"{path} holds no {kind.__name__.lower()} of this version ({explain_error(error)})"
-        ) from error
-
-
 def _digests(folder: Path) -> dict[str, tuple[int, str]]:
     """Size and digest of each file."""
     found = {}
@@ -181,11 +141,3 @@ def _digests(folder: Path) -> dict[str, tuple[int, str]]:
             digest = file_digest(file, lambda: blake2b(digest_size=16)).hexdigest()
         found[str(path.relative_to(folder))] = path.stat().st_size, digest
     return found
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

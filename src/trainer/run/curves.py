@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
+    from agent_envs.evaluation import Evaluation
     from trainer.play.records import Episode
-    from trainer.run.evaluate import Evaluation
 
 INK, SOFT, LINE, PAPER = "#1d2939", "#5d677a", "#e2e5ea", "#ffffff"
 MAIN, HELD, OTHER = "#2b5797", "#b93c0a", "#7d8798"

@@ -31,9 +31,8 @@ from rich.progress import (
 )
 
 from agent_envs.imports import message_of
+from agent_envs.machine import append_line, explain_error, write_text
 from credit.filters import is_dead
-from trainer.options import Share, explain_error
-from trainer.run.checkpoint import append_line, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -67,7 +66,7 @@ class Line(BaseModel, strict=True, extra="allow", allow_inf_nan=False):
     __pydantic_extra__: dict[str, float | None]
     step: Annotated[int, Field(ge=0, lt=_LARGE)]
     stage: str = ""
-    success: Share | None = None
+    success: Annotated[float, Field(ge=0, le=1)] | None = None
     episodes: Annotated[int, Field(ge=0, lt=_LARGE)] | None = None
 
 

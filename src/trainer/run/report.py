@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from agent_envs import evaluation
 from agent_envs.cli.console import make_printable
-from trainer.run import curves, evaluate, metrics, rollouts
-from trainer.run.checkpoint import read_json, write_text
+from agent_envs.machine import read_json, write_text
+from trainer.run import curves, metrics, rollouts
 from trainer.run.run_folder import (
     PROVENANCE,
     FailureRecord,
@@ -110,7 +111,7 @@ def render(folder: Path) -> tuple[str, list[str]]:
             recipe=recipe,
             options=options,
             evaluations=evaluations,
-            test=evaluate.compare_paired(start[1], end[1]) if start and end else None,
+            test=evaluation.compare_paired(start[1], end[1]) if start and end else None,
             pace=estimate_pace(lines, total_steps(recipe)),
             success=curves.draw_success(lines, evaluations),
             values=curves.draw_values(lines),

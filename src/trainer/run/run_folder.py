@@ -13,11 +13,11 @@ import numpy as np
 from pydantic import BaseModel, Field
 
 import agent_envs
+from agent_envs import evaluation
 from agent_envs.imports import message_of
+from agent_envs.machine import read_json, write_text
 from trainer.options import flatten
 from trainer.play import episode_files
-from trainer.run import evaluate
-from trainer.run.checkpoint import read_json, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from agent_envs.evaluation import Evaluation
     from agent_envs.panels import Panel
     from trainer.play.records import Episode
-    from trainer.run.evaluate import Evaluation
 
 PROVENANCE = "provenance.json"
 _Read = TypeVar("_Read")
@@ -119,7 +119,7 @@ class RunFolder:
     def read_evaluations(self) -> list[tuple[int, Evaluation]]:
         """(step, evaluation) on the panel of the last one."""
         found = self.read(
-            "eval/step_[0-9]*.json", lambda path: (step_of(path), evaluate.load(path))
+            "eval/step_[0-9]*.json", lambda path: (step_of(path), evaluation.load(path))
         )
         kept = [
             (step, one)

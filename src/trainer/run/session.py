@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agent_envs import endpoint
+from agent_envs import endpoint, evaluation
 from trainer.build import evaluate_policy, load_policy, make_rollouts, make_sampler
 from trainer.learn import sft
 from trainer.learn.learner import Learner
@@ -15,7 +15,6 @@ from trainer.methods import make_method
 from trainer.play import failures
 from trainer.play.episode_files import write_episodes
 from trainer.play.source import Source
-from trainer.run import evaluate
 from trainer.run.checkpoint import Checkpoints
 from trainer.run.checks import check_columns, check_source
 from trainer.run.metrics import StallWatch
@@ -62,8 +61,8 @@ class Session:
         if recipe.sft.steps:
             sft.require_expert(self.training, recipe.sft.expert)
         self.held_out = make_rollouts(recipe, recipe.eval.split)
-        self.tasks = evaluate.draw_panel(self.training.panel, recipe.env.games, "env.games")
-        self.panel = evaluate.draw_panel(self.held_out.panel, recipe.eval.tasks)
+        self.tasks = evaluation.draw_panel(self.training.panel, recipe.env.games, "env.games")
+        self.panel = evaluation.draw_panel(self.held_out.panel, recipe.eval.tasks)
         self.source = Source(recipe, self.training, self.tasks)
         self.policy = load_policy(recipe.policy)
         self.kl_coefficient = recipe.update.kl_coefficient

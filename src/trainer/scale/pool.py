@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from agent_envs.assets import require
 from agent_envs.imports import describe_error, message_of
-from agent_envs.shortage import find_shortage
+from agent_envs.machine import find_shortage
 from trainer.engine import EngineError, Sampler
 from trainer.engine.servers import Servers
 from trainer.engine.vllm import VLLMSession

@@ -7,8 +7,8 @@ import socket
 
 import pytest
 
+from agent_envs import evaluation
 from trainer.cli import make_out_option
-from trainer.run import evaluate
 
 
 def test_a_run_ends_with_a_summary(trained, call):
@@ -27,7 +27,7 @@ def test_eval_of_a_run(trained, call, tmp_path):
     code, out, _ = call("eval", trained, "--out", saved)
     assert code == 0
     assert "overall" in out
-    assert evaluate.load(saved) == evaluate.load(trained / "eval" / "step_3.json")
+    assert evaluation.load(saved) == evaluation.load(trained / "eval" / "step_3.json")
     code, out, _ = call("eval", trained, "--against", saved)
     assert code == 0
     assert "0 tasks newly solved, 0 newly failed" in out
@@ -110,7 +110,7 @@ def test_other_panels_are_not_compared(trained, call, tmp_path):
     code, _, said = call("eval", trained, "--against", other, "--out", saved)
     assert code == 1
     assert "panels differ" in said
-    assert evaluate.load(saved) == evaluate.load(trained / "eval" / "step_3.json")
+    assert evaluation.load(saved) == evaluation.load(trained / "eval" / "step_3.json")
 
 
 def test_a_missing_evaluation_is_found_before_an_hour_of_play(trained, call, tmp_path):

@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 
 from agent_envs.panels import Panel
 from trainer.play.records import Episode, Step
-from trainer.run import evaluate
-from trainer.run.evaluate import Evaluation, compare_paired, compute_wilson
+
+evaluations = pytest.importorskip("agent_envs.evaluation", reason="no agent-envs[report]")
+Console = pytest.importorskip("rich.console", reason="no agent-envs[cli]").Console
+pytest.importorskip("scipy", reason="no agent-envs[report]")
+Evaluation, compare_paired = evaluations.Evaluation, evaluations.compare_paired
+compute_wilson = evaluations.compute_wilson
 
 
 def evaluation(success, **changes):
@@ -80,11 +83,13 @@ def test_by_type():
 
 def test_a_kind_of_task_has_a_row_whatever_its_name_and_no_kind_has_none():
     console = Console(file=io.StringIO(), width=100)
-    console.print(evaluate.make_table(evaluation([True, False], task_types=["[/pick]", "a\x1b"])))
+    console.print(
+        evaluations.make_table(evaluation([True, False], task_types=["[/pick]", "a\x1b"]))
+    )
     shown = console.file.getvalue()
     assert "[/pick]" in shown
     assert "\x1b" not in shown
-    made = evaluate.make_table(evaluation([True, False], task_types=["", ""])).renderables[0]
+    made = evaluations.make_table(evaluation([True, False], task_types=["", ""])).renderables[0]
     assert list(made.columns[0].cells) == ["overall", "valid turns"]
 
 
@@ -92,7 +97,7 @@ def test_a_kind_of_task_has_a_row_whatever_its_name_and_no_kind_has_none():
 def test_a_file_holds_the_whole_evaluation(failed, tmp_path):
     made = evaluation([False, True], failed=failed, returns=[1 / 3, 1e-7])
     made.save(tmp_path / "step_1.json")
-    assert evaluate.load(tmp_path / "step_1.json") == made
+    assert evaluations.load(tmp_path / "step_1.json") == made
     assert ("failed" in (tmp_path / "step_1.json").read_text()) == bool(failed)
 
 
@@ -106,7 +111,7 @@ def played(task_id, *, success):
 
 def test_summarize_keeps_the_order_of_the_panel(panel):
     episodes = [played(task, success=task == "b") for task in "abd"]
-    made = evaluate.summarize(panel, episodes, decoding="greedy", failed=["c"])
+    made = evaluations.summarize(panel, episodes, decoding="greedy", failed=["c"])
     assert made.success == [False, True, False, False]
     assert made.returns == pytest.approx([-0.4, 0.6, 0.0, -0.4])
     assert (made.valid, made.repeated) == (pytest.approx(1 / 3), 0.5)
@@ -115,12 +120,12 @@ def test_summarize_keeps_the_order_of_the_panel(panel):
 
 
 def test_a_draw_is_fixed_and_in_order(panel):
-    drawn = evaluate.draw_panel(panel, 2)
-    assert drawn.task_ids == evaluate.draw_panel(panel, 2).task_ids
+    drawn = evaluations.draw_panel(panel, 2)
+    assert drawn.task_ids == evaluations.draw_panel(panel, 2).task_ids
     assert [t for t in panel.task_ids if t in drawn.task_ids] == list(drawn.task_ids)
     assert drawn.hash != panel.hash
-    assert evaluate.draw_panel(panel, 0) is panel
-    assert evaluate.draw_panel(panel, 4).hash == panel.hash
+    assert evaluations.draw_panel(panel, 0) is panel
+    assert evaluations.draw_panel(panel, 4).hash == panel.hash
 
 
 @pytest.fixture
@@ -136,9 +141,9 @@ PAIR = evaluation([True, False])
     [
         (lambda: compare_paired(PAIR, replace(PAIR, panel_hash="b")), "same split, data and numb"),
         (lambda: compare_paired(PAIR, replace(PAIR, task_ids=["a", "b"])), "same split, data and"),
-        (lambda: evaluate.draw_panel(Panel("v", ("a",)), 5), r"eval\.tasks=5.*has 1 tasks"),
+        (lambda: evaluations.draw_panel(Panel("v", ("a",)), 5), r"eval\.tasks=5.*has 1 tasks"),
         (
-            lambda: evaluate.load(Path("no.json")),
+            lambda: evaluations.load(Path("no.json")),
             r"no evaluation at no\.json; make one with `agent",
         ),
     ],

@@ -1,23 +1,21 @@
 """Evaluation on a fixed panel: success with Wilson intervals, and a paired exact test of two runs.
 
 A panel is a fixed draw of a split's task ids with a hash. Only evaluations of the same panel are
-compared. Left out: tests over seeds, which need many runs.
+compared. Needs the extra [report]. Left out: tests over seeds, which need many runs.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import numpy as np
-from pydantic import Field, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter
 from pydantic.dataclasses import dataclass
 
-from agent_envs.cli.console import make_printable
+from agent_envs.machine import read_json, write_text
 from agent_envs.panels import Panel
-from trainer.options import STRICT, Count, NonNegative, Share
-from trainer.run.checkpoint import read_json, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,31 +23,33 @@ if TYPE_CHECKING:
 
     from rich.console import Group
 
-    from trainer.play.records import Episode
-
 
 Turns = Annotated[int, Field(ge=0, lt=2**31)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class PlayedTurn(Protocol):
+    """A turn of an episode: was it valid, the action, and its reward without the outcome."""
+
+    valid: bool
+    action: str
+    reward: float
+
+
+class PlayedEpisode(Protocol):
+    """An episode: kind of the task, was it solved, terminal reward, and turns."""
+
+    task_type: str
+    success: bool
+    outcome: float
+
+    @property
+    def steps(self) -> Sequence[PlayedTurn]:
+        """The turns in order."""
 
 
 class PanelError(ValueError):
     """Two evaluations have different panels and cannot be compared."""
-
-
-@dataclass(frozen=True, config=STRICT)
-class Eval:
-    """Evaluation on a fixed panel.
-
-    Attributes:
-        split: Split the panel is drawn from.
-        tasks: Tasks of the panel, 0 for the whole split.
-        every: Steps between evaluations, 0 for none; start and end are always evaluated.
-        temperature: 0 is greedy.
-    """
-
-    split: str = "valid_unseen"
-    tasks: Count = 100
-    every: Count = 0
-    temperature: NonNegative = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Paired:
     p: float
 
 
-@dataclass(frozen=True, config=STRICT)
+@dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid", allow_inf_nan=False))
 class Evaluation:
     """Results on one panel, in the order of its tasks.
 
@@ -194,6 +194,8 @@ def make_table(result: Evaluation, *, before: Evaluation | None = None) -> Group
     from rich.table import Table
     from rich.text import Text
 
+    from agent_envs.cli.console import make_printable
+
     note = "Intervals are Wilson's, 95%."
     if before:
         test = compare_paired(before, result)
@@ -238,7 +240,7 @@ def draw_panel(panel: Panel, tasks: int, option: str = "eval.tasks") -> Panel:
 
 
 def summarize(
-    panel: Panel, episodes: Sequence[Episode], *, decoding: str, failed: Sequence[str] = ()
+    panel: Panel, episodes: Sequence[PlayedEpisode], *, decoding: str, failed: Sequence[str] = ()
 ) -> Evaluation:
     """Results of one episode for each task of the panel but those that `failed`, in its order."""
     unknown = "unknown" if any(episode.task_type for episode in episodes) else ""
