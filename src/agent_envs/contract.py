@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import gymnasium as gym
 from gymnasium.error import ResetNeeded
@@ -17,9 +18,6 @@ from agent_envs.panels import Panel, nearest
 from agent_envs.spaces import ACTION_LENGTH, OBSERVATION_LENGTH, FreeText
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Self
-
     from agent_envs.template import Template
 
 

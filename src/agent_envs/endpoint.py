@@ -13,6 +13,7 @@ import logging
 import math
 import os
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from hashlib import sha256
 from pathlib import Path
@@ -35,8 +36,6 @@ from agent_envs.web import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from agent_envs.web import Process, Reply
 
 Answer = TypeVar("Answer")

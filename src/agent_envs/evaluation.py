@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Protocol
 
 import numpy as np
@@ -18,9 +20,6 @@ from agent_envs.machine import read_json, write_text
 from agent_envs.panels import Panel
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from rich.console import Group
 
 

@@ -5,6 +5,7 @@ An Explorer uses only what an agent is shown. An Oracle also reads the solution 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -13,8 +14,6 @@ from agent_envs.panels import nearest
 from agent_envs.replies import unwrap_agent_env
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import gymnasium as gym
 
     from agent_envs.contract import AgentEnv

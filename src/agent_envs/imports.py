@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import re
 import traceback
+from collections.abc import Callable
 from importlib import import_module
 from inspect import Parameter, isclass, signature
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 import gymnasium as gym
 from gymnasium.envs.registration import load_env_creator
 
 from agent_envs.contract import encodable
 from agent_envs.panels import nearest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import ModuleType
 
 LONGEST = 2000
 """Most characters of an error's message that are quoted."""

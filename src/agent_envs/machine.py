@@ -6,13 +6,12 @@ import errno
 import os
 import subprocess
 import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from agent_envs.imports import message_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pydantic import ValidationError
 
 _Record = TypeVar("_Record")

@@ -5,15 +5,13 @@ from __future__ import annotations
 import difflib
 import json
 from bisect import bisect
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from operator import index
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
+from pathlib import Path
+from typing import Any
 
 COMPARED = 64
 """How many names `nearest` compares; of a longer list, those with a similar beginning or end."""

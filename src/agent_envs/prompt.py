@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, SupportsFloat
 
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
+from numpy.typing import NDArray
 
 from agent_envs.options import check_options
 from agent_envs.panels import one_of
@@ -19,7 +20,6 @@ from agent_envs.template import Template
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import NDArray
 
     from agent_envs.contract import AgentEnv
 

@@ -18,11 +18,11 @@ from gymnasium.vector.utils import (
     read_from_shared_memory,
     write_to_shared_memory,
 )
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from multiprocessing.sharedctypes import SynchronizedArray
 
-    from numpy.typing import NDArray
 
 ACTION_LENGTH = 4096
 OBSERVATION_LENGTH = 65_536

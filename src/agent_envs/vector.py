@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import gymnasium as gym
 import numpy as np
@@ -16,9 +17,6 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrap
 from gymnasium.vector.utils import iterate
 
 from agent_envs.panels import one_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 Result = TypeVar("Result")
 _THREADS = 256  # at the same time

@@ -13,6 +13,7 @@ import atexit
 import os
 import sys
 import zlib
+from collections.abc import Coroutine, Hashable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -25,7 +26,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from agent_envs.assets import require
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Hashable, Mapping
     from concurrent.futures import Future
 
     from httpx2 import AsyncClient, Response

@@ -17,6 +17,7 @@ import sys
 import time
 import traceback
 import weakref
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property, partial
 from itertools import count
@@ -34,8 +35,6 @@ from agent_envs.vector import call_concurrently
 from agent_envs.web import ServerError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from agent_envs.panels import Panel
 
     Env = gym.Env[str, str]

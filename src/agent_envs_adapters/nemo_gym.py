@@ -18,14 +18,14 @@ from credit.rows import rows_of
 
 check_version("nemo-gym", "0.4")
 
+from collections.abc import Mapping, Sequence
+
 from fastapi import HTTPException
 from nemo_gym.base_resources_server import BaseResourcesServerConfig
 from pydantic import Field, PrivateAttr
 from resources_servers.gymnasium import GymnasiumServer, extract_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     import numpy as np
     from nemo_gym.openai_utils import NeMoGymResponse
 

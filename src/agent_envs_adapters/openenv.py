@@ -32,6 +32,8 @@ from agent_envs_adapters.gate import LIMITS, Gate, Limits
 
 check_version("openenv", "0.10")
 
+from collections.abc import Callable, Iterator, Sequence
+
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from openenv.core.env_server import (
@@ -45,8 +47,6 @@ from openenv.core.env_server.types import EnvironmentMetadata
 from pydantic import Field, ValidationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from agent_envs.panels import Panel
     from trainer.play.episode import TextEpisode
 

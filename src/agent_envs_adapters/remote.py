@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Any, Self
+from types import TracebackType
+from typing import Any, Self
 from urllib.error import HTTPError, URLError
 from urllib.request import ProxyHandler, Request, build_opener
 
 from agent_envs.assets import require
 from agent_envs.web import ServerError
 from credit.rows import TurnRecord
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 
 class Remote:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import signal
 import socket
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from threading import Thread
@@ -21,7 +22,6 @@ from agent_envs_adapters.gate import WHOLE
 
 if TYPE_CHECKING:
     from asyncio import TimerHandle
-    from collections.abc import Callable, Iterator
 
     from agent_envs_adapters.gate import Gate
 

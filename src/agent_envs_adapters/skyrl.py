@@ -20,12 +20,12 @@ from credit.rows import rows_of
 
 check_version("skyrl-gym", "0.4")
 
+from collections.abc import Iterable, Mapping, Sequence
+
 import skyrl_gym
 from skyrl_gym.envs.base_text_env import BaseTextEnv, BaseTextEnvStepOutput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from credit import Estimator
     from trainer.play.episode import TextEpisode
 

@@ -25,13 +25,13 @@ from trainer.model.chat import Chat
 
 check_version("trl", "1.16")
 
+from collections.abc import Iterator, Mapping, Sequence
+
 from accelerate.utils import gather_object
 from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from agent_envs_adapters.episodes import Episodes
     from trainer.play.episode import TextEpisode
 

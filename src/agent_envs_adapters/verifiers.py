@@ -18,14 +18,14 @@ from credit.rows import rows_of
 
 check_version("verifiers", "0.4")
 
+from collections.abc import Iterable, Iterator
+
 import verifiers.v1 as vf
 from openai import AsyncOpenAI
 from pydantic import Field
 from verifiers.v1.dialects.chat import message_to_wire
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     import numpy as np
 
     from credit import Estimator

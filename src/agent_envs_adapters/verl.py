@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -41,8 +42,6 @@ except ImportError as error:  # verl hides why a plug-in cannot be loaded
     raise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from torch import Tensor
 
     from trainer.play.episode import TextEpisode

@@ -8,9 +8,11 @@ the turn, so that credit methods have everything that verl-agent drops.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import credit
 from agent_envs_adapters.episodes import Episodes
@@ -25,10 +27,6 @@ except ImportError as error:
     ) from error
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
     from credit import Estimator
     from credit.rows import TurnRecord
     from trainer.play.episode import TextEpisode

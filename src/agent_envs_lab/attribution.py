@@ -7,11 +7,15 @@ parts. A goal that the history repeats counts as history.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 import credit
 from agent_envs import evaluation
@@ -23,12 +27,7 @@ from trainer.learn.update import recompute_logprobs
 from trainer.play.failures import require_episodes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
     from rich.table import Table
-    from torch import Tensor
 
     from trainer.model.policy import Policy
     from trainer.play.records import Episode

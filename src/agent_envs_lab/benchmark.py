@@ -13,6 +13,7 @@ import argparse
 import json
 import math
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -29,8 +30,6 @@ from credit.turns import MissingColumn
 from credit.validation import check_known
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from agent_envs_lab.intervals import Score
     from credit.stats import Array
     from credit.turns import Turns

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from math import sqrt
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,8 +20,6 @@ from trainer.options import flatten
 from trainer.run.run_folder import RunFolder, read_config, total_steps
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from rich.console import Group
 
     from agent_envs.evaluation import Evaluation, Paired

@@ -7,6 +7,7 @@ trained or written.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
@@ -25,8 +26,6 @@ from trainer.play.source import draw_tasks
 from trainer.run.checks import check_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from trainer.model.policy import Policy
     from trainer.play.records import Episode
     from trainer.recipe import Recipe

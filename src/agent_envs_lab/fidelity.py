@@ -11,10 +11,12 @@ rollouts; below 8 groups there is none, see `credit.intervals`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from agent_envs_lab.intervals import FEWEST, Bootstrap, Score, interval
 from credit.validation import (
@@ -26,10 +28,6 @@ from credit.validation import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import ArrayLike
-
     from credit.stats import Array
 
 NULL = 0.05

@@ -8,10 +8,9 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
     from credit.stats import Array
 
 RESAMPLES = 2000

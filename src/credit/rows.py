@@ -8,11 +8,12 @@ and networks as JSON; `rows_of` makes rows of records.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from credit import stats
 from credit.columns import (
@@ -35,10 +36,6 @@ from credit.validation import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import ArrayLike, NDArray
-
     from credit.stats import Array, Ids
 
 COLUMNS = (*RECORDED, *MEASURED)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -28,8 +29,6 @@ from trainer.scale import parallel
 from trainer.scale.pool import Pool, PooledRollouts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from agent_envs.evaluation import Evaluation
     from agent_envs.panels import Panel
     from trainer.engine import Engine, EngineOptions

@@ -7,16 +7,14 @@ NaN are refused.
 from __future__ import annotations
 
 import json
+from collections.abc import Container, Iterator, Mapping
 from inspect import signature
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from agent_envs.machine import explain_error
 from trainer.errors import RecipeError
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping
 
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 Count = Annotated[int, Field(ge=0)]

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import os
 import tomllib
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, field
 from difflib import SequenceMatcher
 from heapq import nlargest
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -39,10 +40,6 @@ from trainer.options import (
 )
 from trainer.play.environments import Env, PromptOptions
 from trainer.play.partner import PartnerOptions
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
 
 BesidePolicy: TypeAlias = Literal["critic", "prm", "turnrd", "judge"]
 """Models that learn, or are asked, beside the policy."""

@@ -15,8 +15,10 @@ divide the tasks and the rows, and take the same steps as one.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,9 +43,6 @@ from trainer.run.stopping import note_signals
 from trainer.scale import parallel
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from rich.console import Console
 
     from trainer.learn.rows import Row

@@ -11,19 +11,17 @@ import json
 import lzma
 import os
 import re
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent_envs.alfworld.game import LEVELS, SHORT_NAMES, Game, parse_game, read_game
 from agent_envs.assets import BadAsset, MissingAsset, asset
 from agent_envs.panels import Panel, one_of, source_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 SPLITS = ("train", "valid_seen", "valid_unseen")
 FOLDER = "json_2.1.1"

@@ -8,6 +8,7 @@ can be shortest and takes the best. It uses the full state, including what the a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import permutations, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,8 +16,6 @@ from agent_envs.alfworld.game import DONE
 from agent_envs.alfworld.world import MOVE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from agent_envs.alfworld.world import World
 
 _FORMS = {"go": "go to {1}", "open": "open {1}", "take": "take {} from {}", "use": "use {}"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.alfworld.data import Library, open_library
@@ -16,7 +17,6 @@ from agent_envs.panels import one_of
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable
 
 ENGINES = ("native", "textworld")
 PROGRESS = ("facts", "distance", "none")

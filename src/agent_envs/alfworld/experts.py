@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -24,8 +25,6 @@ from agent_envs.assets import table
 from agent_envs.experts import playing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     import gymnasium as gym
     import numpy as np
 

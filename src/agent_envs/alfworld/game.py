@@ -9,17 +9,15 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import permutations
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from agent_envs.alfworld.pddl import Atom, Problem
 from agent_envs.assets import BadAsset, MissingAsset
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
 
 SHORT_NAMES = {
     "pick": "pick_and_place_simple",

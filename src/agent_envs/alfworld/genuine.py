@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -20,8 +21,6 @@ from agent_envs.alfworld.game import PROPERTIES
 from agent_envs.alfworld.world import NOTHING, World
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from agent_envs.alfworld.data import Library
     from agent_envs.alfworld.game import Game
 

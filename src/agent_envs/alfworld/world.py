@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import copy
 from bisect import bisect, insort
+from collections.abc import Callable
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from agent_envs.alfworld.game import DONE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from agent_envs.alfworld.game import Game
 
 NOTHING = "Nothing happens."

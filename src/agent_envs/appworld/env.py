@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, ClassVar
 
@@ -18,7 +19,6 @@ from agent_envs.spaces import OBSERVATION_LENGTH
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
 
     from agent_envs.appworld.session import Verdict
 

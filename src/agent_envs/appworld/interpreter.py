@@ -14,6 +14,7 @@ import os
 import secrets
 import time
 import weakref
+from collections.abc import Callable
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -23,7 +24,6 @@ from agent_envs.appworld.sandbox import SandboxError, Warden, start_warden
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable
 
     Reply = dict[str, Any]
     Answer = Callable[[str, str, dict[str, Any]], Reply]

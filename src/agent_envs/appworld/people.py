@@ -5,6 +5,7 @@ A task family adds its subject to a `Draft`; `Draft.finish` makes the state.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,7 +13,6 @@ from agent_envs.appworld.session import State
 from agent_envs.assets import table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from random import Random
 
 TRAIN_SEEDS = 12  # the first seeds of each family; further ones come after those of all splits

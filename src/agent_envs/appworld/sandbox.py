@@ -17,15 +17,13 @@ import threading
 import warnings
 import weakref
 from collections import deque
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent_envs.appworld.guest.ends import End
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _STARTING = 60.0  # seconds that a warden may take to start
 # The warden only gets the paths of these packages: importing them would load NumPy and more.

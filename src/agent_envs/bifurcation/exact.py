@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from agent_envs.contract import AgentEnv
 
     Policy = Callable[[str, Mapping[str, Any]], Mapping[str, float]]

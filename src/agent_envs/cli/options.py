@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import gymnasium as gym
 
 

@@ -10,6 +10,7 @@ import difflib
 import os
 import sys
 import webbrowser
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import gymnasium as gym
@@ -25,8 +26,6 @@ from agent_envs.cli.console import make_printable
 from agent_envs.cli.options import check_not_own, make_env, parse_assignment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     Env = gym.Env[str, str]
 
 HELP = "an action, ? for what can be done now, its number to do it, quit to stop"

@@ -5,17 +5,15 @@ Cards, signs and the table are drawn once and cached; a frame is composed of cop
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
     from agent_envs.ezpoints.rules import Card, Hand
 
     Mask = NDArray[np.float64]

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent_envs.assets import require
 from agent_envs.retrieval.passages import Passage, check_search, pick_best
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _WORDS = re.compile(r"\w+").findall
 

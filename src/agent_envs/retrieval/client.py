@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from agent_envs.assets import require
@@ -23,9 +24,6 @@ from agent_envs.web import (
     process,
     read_retry_after,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _log = logging.getLogger(__name__)
 APIS = ("auto", "queries", "query")

@@ -6,10 +6,13 @@ Not supported: late interaction, re-ranking, GPUs.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from agent_envs.assets import BadAsset, MissingAsset, require
 from agent_envs.panels import one_of
@@ -17,10 +20,7 @@ from agent_envs.retrieval.passages import Passage, check_search
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
-    from numpy.typing import NDArray
 
 INDEXES = {"flat": "Flat", "hnsw": "HNSW32", "ivf_sq8": "IVF{lists},SQ8"}
 """Kinds of index and their FAISS factory strings."""

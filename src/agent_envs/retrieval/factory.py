@@ -6,6 +6,7 @@ import json
 import os
 import sqlite3
 from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -20,8 +21,6 @@ from agent_envs.retrieval.dense import E5, Dense, Encoder
 from agent_envs.retrieval.passages import Passage, Retriever, check_search
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from agent_envs.retrieval.passages import Corpus
 
 NAMES = ("bm25", "dense", "hybrid")

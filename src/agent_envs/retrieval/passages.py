@@ -13,16 +13,13 @@ import zlib
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, overload, runtime_checkable
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, overload, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from agent_envs.assets import BadAsset, MissingAsset
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 
 class Passage(NamedTuple):

@@ -12,6 +12,7 @@ import json
 import logging
 import signal
 import socket
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import aclosing, contextmanager, suppress
 from itertools import islice
@@ -22,8 +23,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from agent_envs.assets import require
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response

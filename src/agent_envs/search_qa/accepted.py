@@ -8,16 +8,13 @@ repeat the question are wrong.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING
 from unicodedata import category, normalize
 
 from agent_envs.search_qa.answers import CLOSED, measure_overlap
 from agent_envs.search_qa.forms import UNITS, Forms, find_possible, find_trace, read_forms
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 _LEADING, _LEADING_NUMBER = (
     re.compile(rf"\A(?:it (?:is|was) |its )?(?:(?:{words}) )?(?:year )?")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from hashlib import blake2b
@@ -18,8 +18,6 @@ from agent_envs.panels import Panel, one_of, source_of
 from agent_envs.retrieval.passages import open_corpus, unpack_file
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from agent_envs.retrieval.passages import Corpus
 
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.xz", ".json", ".parquet")

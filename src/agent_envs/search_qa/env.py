@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -19,7 +20,6 @@ from agent_envs.spaces import ACTION_LENGTH, OBSERVATION_LENGTH
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
 
     from agent_envs.retrieval.passages import Passage, Retriever
 

@@ -8,15 +8,13 @@ left. There is no Explorer, since it would have to understand questions and pass
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from agent_envs.experts import playing
 from agent_envs.search_qa.env import SearchQA
 from agent_envs.search_qa.wiki import WikiSearch
 
 if TYPE_CHECKING:
-    from typing import Any
-
     import gymnasium as gym
 
 

@@ -8,16 +8,13 @@ the roles "assistant" and "user", after the first prompt.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from math import fsum
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from agent_envs.contract import encodable
 from agent_envs.replies import split_block
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Conversation: TypeAlias = Sequence[tuple[str, str]]
 

@@ -7,13 +7,12 @@ texts, and the rest only with `strict_compat=True`.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from agent_envs.search_qa.answers import normalise
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from agent_envs.retrieval.passages import Passage
 
 PROMPT = (

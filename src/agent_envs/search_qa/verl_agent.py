@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from agent_envs.search_qa.search_r1 import cut_reply, find_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from agent_envs.retrieval.passages import Passage
 
 NOTHING = "No search results found."

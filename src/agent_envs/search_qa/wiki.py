@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -24,7 +25,6 @@ from agent_envs.spaces import ACTION_LENGTH, OBSERVATION_LENGTH, FreeText
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
 
     from agent_envs.retrieval.passages import Corpus, Retriever
 

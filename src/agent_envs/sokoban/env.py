@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
+from numpy.typing import NDArray
 
 from agent_envs.contract import AgentEnv, Turn
 from agent_envs.panels import one_of
@@ -18,8 +19,6 @@ from agent_envs.sokoban.solver import BUDGET, choose_solver
 
 if TYPE_CHECKING:
     import os
-
-    from numpy.typing import NDArray
 
     Image = NDArray[np.uint8]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -19,7 +20,6 @@ from agent_envs.sokoban.rooms import SHARES, find_split
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Mapping
 
 FORMATS = (".txt", ".xsb", ".sok")
 BLANKS = " -_"

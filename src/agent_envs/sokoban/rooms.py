@@ -9,12 +9,13 @@ depends only on the settings, not on the rooms that were generated before.
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Iterator
 from dataclasses import astuple, dataclass, fields
 from functools import cached_property, lru_cache
 from hashlib import blake2b
 from heapq import nlargest
 from itertools import chain, islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,9 +29,6 @@ from agent_envs.sokoban.board import (
     normalize_board,
 )
 from agent_envs.sokoban.solver import Solver
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SHELVES = 20
 SHARES = {"train": range(4, 20), "val": range(2, 4), "test": range(2)}

@@ -10,22 +10,19 @@ every state's remaining actions: breadth-first over (player, boxes) as NumPy arr
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from heapq import heappop, heappush
 from itertools import combinations, pairwise
 from math import comb
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from agent_envs.sokoban.board import iter_cells, iter_waves
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
-    from numpy.typing import NDArray
-
     from agent_envs.sokoban.board import Room, State
 
 BUDGET = 10_000

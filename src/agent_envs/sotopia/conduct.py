@@ -8,6 +8,7 @@ Not detected: irony, and insults that are only implied.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,8 +16,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from agent_envs.sotopia.english import Lexicon, normalize_clauses, write_out
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from agent_envs.sotopia.english import Clause
 
 

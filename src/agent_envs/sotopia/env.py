@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import blake2b
 from os import environ
@@ -19,7 +20,6 @@ from agent_envs.sotopia.talk import Talk
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
 
     from agent_envs.endpoint import Endpoint
     from agent_envs.sotopia.acts import Act

@@ -7,6 +7,7 @@ for the split `hard`, `used_env.json`, from the folder or from a folder inside i
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,7 +18,6 @@ from agent_envs.sotopia.scene import RELATIONSHIPS, Character, Scene, strip_mark
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
 
 SCENES, CHARACTERS, PAIRINGS, USED = (
     "environment_profiles.jsonl",

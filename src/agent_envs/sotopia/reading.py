@@ -8,14 +8,13 @@ read here are not binding by themselves (`talk`). Not detected: irony, and impli
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from agent_envs.sotopia.english import Lexicon, normalize_clauses, split_clauses, write_out
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from agent_envs.sotopia.english import Clause
     from agent_envs.sotopia.scene import Deal
 

@@ -18,6 +18,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -32,8 +33,6 @@ from agent_envs.sotopia.speech import (
 from agent_envs.web import ServerError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from agent_envs.sotopia.acts import Act
     from agent_envs.sotopia.conduct import Harm
     from agent_envs.sotopia.scene import Character

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from agent_envs.assets import table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from random import Random
 
 RELATIONSHIPS = (

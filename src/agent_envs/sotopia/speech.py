@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from agent_envs.sotopia.english import has_question, write_out
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _COURTESY = re.compile(
     r"\b(?:please|thanks?|thank you|i appreciate|i understand|nice to (?:meet|see)|kind of you"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import pickle
 import warnings
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -38,8 +39,6 @@ from agent_envs.testing.episodes import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from agent_envs.experts import Expert
     from agent_envs.testing.episodes import Actions, Actor, Env
 

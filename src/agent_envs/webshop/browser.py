@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 import weakref
+from collections.abc import Callable, Iterator
 from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -29,8 +30,6 @@ from agent_envs.webshop.pages import Element, Page
 from agent_envs.webshop.site import Site
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from selenium.webdriver import Remote
 
     from agent_envs.contract import Turn

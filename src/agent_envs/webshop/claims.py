@@ -8,6 +8,7 @@ only a picture shows.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,8 +16,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from agent_envs.webshop.search import stem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from agent_envs.webshop.catalogue import Product
 
 

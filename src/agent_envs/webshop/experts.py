@@ -7,7 +7,8 @@ and whose titles contain it. It does not read features and descriptions.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agent_envs.experts import playing
 from agent_envs.webshop import pages
@@ -17,9 +18,6 @@ from agent_envs.webshop.pages import BACK, BUY, NEXT, PER_PAGE, PREVIOUS, Page
 from agent_envs.webshop.shop import find_choices
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
     import gymnasium as gym
 
     from agent_envs.webshop.catalogue import Product

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import product as combinations
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_envs.assets import BadAsset, MissingAsset
@@ -13,9 +15,6 @@ from agent_envs.panels import Panel, nearest, source_of
 from agent_envs.webshop.catalogue import expect, read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
     from agent_envs.webshop.catalogue import Product
 
 KINDS = ("synthetic", "human")

@@ -7,11 +7,10 @@ The HTML of pages is in `render`.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from agent_envs.webshop.catalogue import Product
 
 BACK, NEXT, PREVIOUS, BUY = "Back to Search", "Next >", "< Prev", "Buy Now"

@@ -7,6 +7,7 @@ exactly by name and value, and the displayed price.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,8 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from agent_envs.webshop.claims import AND, SEPARATORS, states, word_set, words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
     from agent_envs.webshop.catalogue import Product
     from agent_envs.webshop.goals import Goal
 

@@ -13,16 +13,12 @@ import math
 import re
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Sequence
-
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 STOP_WORDS = """
 a an and are as at be but by for if in into is it no not of on or such that the their then there

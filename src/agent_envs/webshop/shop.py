@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,8 +19,6 @@ from agent_envs.webshop.goals import draw_prices, make_goals
 from agent_envs.webshop.pages import Element, Page
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from agent_envs.webshop.catalogue import Catalogue, Product
     from agent_envs.webshop.goals import Goal
     from agent_envs.webshop.reward import Score

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import socket
 import threading
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from importlib.resources import files
 from itertools import pairwise
@@ -24,8 +25,6 @@ from agent_envs.spaces import ACTION_LENGTH
 from agent_envs.webshop.pages import Page
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from flask import Flask, Response
     from flask.typing import ResponseReturnValue
     from jinja2 import Environment, Template

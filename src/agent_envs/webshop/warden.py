@@ -26,13 +26,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PREFIX = "agent-envs-chromium-"
 

@@ -6,14 +6,13 @@ A walk follows the Explorer for some turns, undoes commands, and tries impossibl
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.alfworld.experts import Searcher
 from agent_envs_lab.audits.rewards import follow_script
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import numpy as np
 
     from agent_envs.testing.episodes import Actor, Env

@@ -11,6 +11,7 @@ numbers.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -32,8 +33,6 @@ from agent_envs_lab.audits.watch import FirstViolation
 from agent_envs_lab.audits.witnesses import shortest_witness
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from agent_envs.testing.episodes import Actions, Actor, Env, Record
     from agent_envs_lab.audits.walk import Group, Key
     from agent_envs_lab.audits.witnesses import Witness

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.bifurcation.env import LEAVE, WORDS
 from agent_envs_lab.audits.rewards import follow_script
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import numpy as np
 
     from agent_envs.testing.episodes import Actor, Env

@@ -12,8 +12,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from agent_envs.contract import ContractError
 from agent_envs.testing.contract import compare_plays
@@ -33,9 +34,6 @@ from agent_envs_lab.audits.episodes import COPIED, Chance, Extra, Other
 from agent_envs_lab.audits.violations import keep_generators, read_generators
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from typing import Self
-
     from agent_envs.testing.episodes import Env
 
 CHILD = "AGENT_ENVS_CHECK_PROCESS"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -59,8 +60,6 @@ from agent_envs_lab.audits.violations import (
 from agent_envs_lab.audits.watch import DeepWatch, Possible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     from agent_envs.experts import Expert
     from agent_envs.testing.episodes import Actions, Actor, Env
     from agent_envs_lab.audits.violations import Fresh

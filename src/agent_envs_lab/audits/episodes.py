@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from functools import cache
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from zlib import crc32
 
@@ -13,8 +14,6 @@ import numpy as np
 from agent_envs.testing.episodes import Start, panel_of
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from agent_envs.testing.episodes import Env, Record
 
 DRAWS = 64

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,6 @@ from agent_envs_lab.audits.episodes import draw_starts, name_of
 from agent_envs_lab.audits.rewards import audit_rewards
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from agent_envs.testing.episodes import Actions, Env
     from agent_envs_lab.audits.anchors import AnchorAudit
     from agent_envs_lab.audits.rewards import RewardAudit

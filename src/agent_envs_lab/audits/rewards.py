@@ -10,6 +10,7 @@ wordings, which it should accept, and near misses and harmful actions, which it 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import sqrt
@@ -24,8 +25,6 @@ from agent_envs_lab.audits.violations import explain, make_fresh
 from agent_envs_lab.audits.watch import FirstViolation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     from agent_envs.testing.episodes import Actions, Actor, Env
 
 Z = NormalDist().inv_cdf(0.975)

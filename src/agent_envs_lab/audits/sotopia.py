@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterator
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     import gymnasium as gym
 
     Actor = Callable[[str, dict[str, Any]], str]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import pickle
 import random
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -27,7 +28,6 @@ from agent_envs_lab.audits.episodes import COPIED, Chance, Extra, Other
 from agent_envs_lab.audits.watch import Breaks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from agent_envs.testing.episodes import Env

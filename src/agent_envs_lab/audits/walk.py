@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,8 +13,6 @@ from agent_envs_lab.audits.episodes import Chance
 from agent_envs_lab.audits.violations import key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from agent_envs.testing.episodes import Actor, Env, Record
 
 STOP = object()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,6 @@ from agent_envs.testing.episodes import (
 from agent_envs_lab.audits.episodes import Chance
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from agent_envs.panels import Panel
     from agent_envs.testing.episodes import Env, Record, Start
 

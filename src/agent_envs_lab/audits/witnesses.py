@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,6 @@ from agent_envs.testing.episodes import list_steps, quote
 from agent_envs_lab.audits.walk import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from agent_envs.testing.episodes import Record
     from agent_envs_lab.audits.walk import Group, Key, Walk
 

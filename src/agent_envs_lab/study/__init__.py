@@ -7,16 +7,15 @@ Success is that of the last evaluation.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from agent_envs.machine import write_text
 from agent_envs_lab.study.figures import figure
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from rich.console import Group
 
     from agent_envs_lab.study.results import Result

@@ -6,10 +6,13 @@ told apart without colours.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import ceil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from agent_envs_lab.study.results import BASELINE, SMOOTH
 from agent_envs_lab.study.runs import StudyError, check_curve, read_log
@@ -29,12 +32,8 @@ from trainer.run.curves import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
-    from numpy.typing import NDArray
 
     from agent_envs_lab.study.results import Result
 

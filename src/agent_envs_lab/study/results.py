@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from agent_envs_lab.study.runs import StudyError, read_log, run_folder
 from trainer.run.run_folder import RunFolder, read_config, total_steps
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
     from agent_envs.evaluation import Evaluation
 
 BASELINE = "grpo"

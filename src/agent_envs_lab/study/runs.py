@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Self
+from pathlib import Path
+from typing import Any, Self
 
 from pydantic import model_validator
 
@@ -17,10 +19,6 @@ from trainer import recipe as recipes
 from trainer import recipes as shipped
 from trainer.errors import RecipeError
 from trainer.run import metrics
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 _CLI = "from agent_envs.cli import main; main()"
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -21,8 +22,6 @@ from credit.turns import Turns
 from credit.validation import as_vector, check_length, check_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import pyarrow as pa
 
     from credit.stats import Array

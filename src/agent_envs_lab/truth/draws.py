@@ -7,6 +7,7 @@ of the other half only, so its values have no bias.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -14,8 +15,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from agent_envs_lab.truth.tree import Tree
     from credit.stats import Array
 

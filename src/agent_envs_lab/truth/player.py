@@ -14,17 +14,20 @@ error of a squared length is about √(2 / SKETCH), and much the same for all es
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from functools import cache, cached_property
 from math import ceil
 from multiprocessing import get_context, parent_process
+from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from agent_envs_lab.truth.draws import draw_counts
 from agent_envs_lab.truth.states import leaving, states
@@ -37,11 +40,6 @@ from trainer.learn.update import token_logprobs
 from trainer.play.failures import require_episodes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from torch import Tensor
-
     from credit.stats import Array
     from trainer.model.policy import Policy
     from trainer.play.records import Episode, Task

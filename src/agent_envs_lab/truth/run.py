@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
@@ -40,9 +42,6 @@ from trainer.run.checkpoint import Checkpoints
 from trainer.run.run_folder import RunFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
     from rich.console import Console
 
     from credit.stats import Array

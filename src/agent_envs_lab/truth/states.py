@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,8 +23,6 @@ from trainer.play.failures import Failure
 from trainer.play.rollout import Start
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import gymnasium as gym
 
     from agent_envs_lab.truth.tree import Tree

@@ -12,6 +12,7 @@ estimated. Outcomes of the rollouts enter only as what is certain: an ended epis
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import exp
@@ -22,8 +23,6 @@ import numpy as np
 from trainer.engine import Begun
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from credit.stats import Array
     from trainer.play.records import Episode, Step
 

@@ -9,6 +9,7 @@ that the update does not compute.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -20,8 +21,6 @@ from trainer.learn.correction import Correction
 from trainer.options import STRICT, AboveZero, Count, NonNegative, Positive, Share
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from trainer.model.policy import Policy
     from trainer.model.vision import Picture
 

@@ -6,21 +6,19 @@ and the place of a finished row is used by another.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
+from torch import Tensor
 from transformers.cache_utils import Cache
 
 from trainer.engine import FORM, Decoding, Prompt, Reply, check_length
 from trainer.model.logprobs import NEVER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from torch import Tensor
-
     from trainer.model.policy import Policy
     from trainer.model.vision import Picture
 

@@ -8,6 +8,7 @@ the sampling.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from agent_envs.vector import call_in_thread
@@ -15,8 +16,6 @@ from trainer.engine.conversations import Conversations
 from trainer.scale import parallel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Sequence
-
     from trainer.engine import Decoding, Prompt, Reply
     from trainer.model.policy import Policy
 

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import time
+from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,6 @@ from trainer.engine.worker import WORKER
 from trainer.scale import parallel
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from trainer.engine import EngineOptions
     from trainer.model.policy import Policy
 

@@ -11,10 +11,12 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import count
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
@@ -39,9 +41,6 @@ from trainer.learn.update import recompute_logprobs
 from trainer.scale import parallel
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from trainer.model.chat import Chat
     from trainer.model.policy import Policy
 

@@ -7,12 +7,11 @@ where the layer is tied to the embeddings; here it is packed anew.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from torch import Tensor
 
 WORKER = "trainer.engine.worker.Take"

@@ -6,19 +6,17 @@ Rows of similar length share a microbatch.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
 from trainer.scale import parallel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from torch import Tensor
-
     from trainer.learn.rows import Row
     from trainer.model.vision import Picture
 

@@ -11,10 +11,12 @@ of the token, or of all reply tokens of its row. It is a constant in the gradien
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
@@ -23,10 +25,6 @@ from trainer.learn.update import recompute_logprobs, token_logprobs_and_entropie
 from trainer.options import STRICT
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike, NDArray
-
     from trainer.learn.rows import Row
     from trainer.model.policy import Policy
     from trainer.play.records import Episode

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import torch
 from pydantic.dataclasses import dataclass
+from torch import Tensor
 
 from agent_envs.assets import require
 from trainer.errors import RecipeError
@@ -23,11 +26,7 @@ from trainer.options import STRICT, AboveZero, Count, NonNegative, Positive
 from trainer.scale import parallel, sharding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
-    from pathlib import Path
-
-    from torch import Tensor
 
     from trainer.learn.rows import Row
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from trainer.learn.rows import Row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from trainer.model.vision import Picture
     from trainer.play.records import Episode, Step
 

@@ -6,16 +6,16 @@ turn is a row that starts with its own prompt.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from numpy.typing import ArrayLike
 
 from credit.rows import spread_advantage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     import numpy as np
-    from numpy.typing import ArrayLike
 
     from trainer.model.vision import Picture
     from trainer.play.records import Episode, Step

@@ -5,6 +5,7 @@ As in reinforcement learning, only reply tokens are trained on. Left out: mixing
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -24,8 +25,6 @@ from trainer.play.records import Episode
 from trainer.play.tokens import expand_images
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import gymnasium as gym
     from torch import Tensor
 

@@ -5,6 +5,7 @@ Old log-probabilities are those recorded at sampling. Rows have an advantage for
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,8 +22,6 @@ from trainer.options import STRICT, Count, NonNegative, Positive, Share
 from trainer.scale import parallel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     import numpy as np
     from torch import Tensor
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
-from torch import nn
+from torch import Tensor, nn
 
 import credit
 from credit import gae
@@ -29,10 +31,6 @@ from trainer.options import STRICT, AboveZero, Positive, Share
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-    from torch import Tensor
 
     from credit import Turns
     from trainer.learn.batch import Batch

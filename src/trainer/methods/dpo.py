@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from pydantic.dataclasses import dataclass
+from torch import Tensor
 
 from credit.losses import segment_sum
 from credit.methods import istar
@@ -22,8 +23,6 @@ from trainer.methods.method import Credited, Method, pair_accuracy
 from trainer.options import STRICT, AboveZero, make_options
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from trainer.learn.rows import Row
     from trainer.methods.method import Experience
     from trainer.recipe import Recipe

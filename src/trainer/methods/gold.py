@@ -8,20 +8,18 @@ accepted answers. With context "history" a turn costs a pass over the conversati
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trainer.learn.prompts import prompts
 from trainer.learn.rows import Row
 from trainer.learn.update import recompute_logprobs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
     from trainer.learn.update import Update
     from trainer.model.policy import Policy
     from trainer.play.records import Episode

@@ -11,11 +11,14 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
+from torch import Tensor
 
 import credit
 from credit.losses import k3, segment_sum
@@ -32,11 +35,6 @@ from trainer.play.records import Task
 from trainer.scale import parallel
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-    from torch import Tensor
-
     from trainer.learn.batch import Batch
     from trainer.learn.rows import Row
     from trainer.methods.method import Experience

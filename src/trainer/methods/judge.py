@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic.dataclasses import dataclass
@@ -19,8 +20,6 @@ from trainer.methods.method import Method
 from trainer.options import STRICT
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from trainer.model.policy import Policy
     from trainer.recipe import Recipe
 

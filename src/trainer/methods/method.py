@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 import credit
 from trainer.learn.rows import credit_rows
@@ -15,11 +18,6 @@ from trainer.options import make_options
 from trainer.scale import parallel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
     from credit import Turns
     from trainer.engine import Sampler
     from trainer.learn.rows import Row

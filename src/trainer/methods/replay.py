@@ -11,11 +11,13 @@ import io
 import json
 import math
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pydantic.dataclasses
 import torch
+from torch import Tensor
 
 from agent_envs.machine import write_bytes, write_text
 from credit.methods.turnrd import (
@@ -30,10 +32,6 @@ from credit.methods.turnrd import (
 from trainer.options import STRICT, AboveZero, Positive, Share
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from torch import Tensor
-
     from credit import Turns
 
 MODEL, MANIFEST = "turnrd.pt", "manifest.json"

@@ -8,12 +8,15 @@ most `logprobs.CHUNK` logits, or one turn.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from credit.methods import stapo
 from trainer.learn.batch import collate, passes
@@ -24,11 +27,6 @@ from trainer.methods.method import Credited, Method
 from trainer.model.logprobs import CHUNK
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-    from torch import Tensor
-
     from trainer.learn.batch import Batch
     from trainer.learn.rows import Row
     from trainer.methods.method import Experience

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from credit.methods.turnrd import TurnRDDecomposer
 from trainer.learn.batch import collate, passes
@@ -21,11 +24,7 @@ from trainer.methods.method import Credited, Method
 from trainer.scale import parallel, sharding
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import numpy as np
-    from numpy.typing import NDArray
-    from torch import Tensor
 
     from trainer.methods.method import Experience
     from trainer.model.policy import Policy

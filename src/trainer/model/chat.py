@@ -11,14 +11,13 @@ Mistral models), which the model cannot tell from those words in a message.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from trainer.model.chat_template import MESSAGE, REPLY, ChatTemplate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from transformers import PreTrainedTokenizerBase
 
 _LATER = (2, 3, 9, 10, 32, 99, 100)  # numbers of replies after which the next message is compared

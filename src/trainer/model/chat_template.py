@@ -7,6 +7,7 @@ whatever text it has. The clock that templates can read stands still.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, NoReturn
@@ -14,8 +15,6 @@ from typing import TYPE_CHECKING, NoReturn
 from agent_envs.prompt import IMAGE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     from transformers import PreTrainedTokenizerBase
 
 REPLY, MESSAGE = "reply-of-the-agent", "message-of-the-world"

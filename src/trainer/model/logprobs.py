@@ -8,17 +8,14 @@ distributions, which an exact KL needs, are left out: see `trainer.learn.update.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import torch
+from torch import Tensor
 from torch.utils.checkpoint import checkpoint
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from torch import Tensor
 
 CHUNK = 2**25
 """Logits of a chunk: 128 MiB in float32, three times as much at the peak."""

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import torch
 from pydantic.dataclasses import dataclass
+from torch import Tensor
 
 from trainer.model import pretrained
 from trainer.model.chat import Chat
@@ -24,9 +26,6 @@ from trainer.model.weights import FULL, LoRA, Weights, ignore_peft_warning
 from trainer.options import STRICT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from torch import Tensor
     from transformers import PreTrainedTokenizerBase
 
     from trainer.learn.batch import Batch

@@ -11,14 +11,13 @@ import struct
 import zlib
 from base64 import b64encode
 from collections import OrderedDict
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from numpy.typing import NDArray
     from torch import Tensor
 
 _KEPT = 4096  # images whose patches are remembered

@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from pydantic.dataclasses import dataclass
-from torch import nn
+from torch import Tensor, nn
 
 from trainer.options import STRICT, Count, Positive
 from trainer.scale import parallel, sharding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from torch import Tensor
     from transformers import PreTrainedTokenizerBase
 
     from trainer.model.vision import Vision

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,6 @@ from trainer.engine import FORM
 from trainer.play.environments import reply_form
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import gymnasium as gym
 
     from trainer.model.chat import Chat

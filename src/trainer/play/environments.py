@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -28,8 +29,6 @@ from trainer.errors import RecipeError
 from trainer.options import STRICT, Count, NonNegative, NotAboveZero, Positive
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from trainer.play.partner import PolicyPartner
 
 

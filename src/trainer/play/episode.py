@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -24,8 +25,6 @@ from trainer.play.environments import OWN_REWARD, reply_form
 from trainer.play.records import Step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import gymnasium as gym
 
 _Result = TypeVar("_Result")

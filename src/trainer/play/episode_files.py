@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from itertools import groupby
 from math import isfinite
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.contract import encodable
@@ -13,9 +15,6 @@ from trainer.model.vision import Picture
 from trainer.play.records import Episode, Step
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
     import pyarrow as pa
 
 _EPISODE = tuple(f.name for f in fields(Episode) if f.name != "steps")

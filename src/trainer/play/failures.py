@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import json
 import traceback
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.assets import BadAsset, MissingAsset
@@ -21,9 +23,6 @@ from agent_envs.machine import find_shortage, is_of_torch, write_text
 from trainer.errors import RecipeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
     from trainer.play.records import Episode, Step, Task
 
 FOLDER = "failures"

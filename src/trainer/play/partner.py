@@ -8,6 +8,7 @@ other against it.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,8 +25,6 @@ from trainer.engine.own import Gather
 from trainer.options import STRICT, NonNegative, Positive
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     import gymnasium as gym
     import numpy as np
 

@@ -8,6 +8,7 @@ episode and is replaced (`trainer.play.failures`); the others play on.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -27,8 +28,6 @@ from trainer.play.records import Task
 from trainer.play.tokens import Past, TokenEpisode
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable, Iterator, Sequence
-
     import gymnasium as gym
 
     from agent_envs.panels import Panel

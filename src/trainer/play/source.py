@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import wait
 from functools import partial
 from itertools import groupby
@@ -20,7 +21,6 @@ from trainer.play.episode import draw_numbers
 from trainer.play.records import Task
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from concurrent.futures import Future
 
     from agent_envs import Panel

@@ -5,6 +5,7 @@ Prompts come from the policy's chat template; sampled tokens are never tokenised
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trainer.play.environments import reply_form
@@ -12,8 +13,6 @@ from trainer.play.episode import Stepped, TextEpisode
 from trainer.play.records import Episode
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import gymnasium as gym
 
     from trainer.engine import Reply

@@ -9,6 +9,7 @@ in `trainer.recipe`.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import permutations
 from pathlib import Path
@@ -18,8 +19,6 @@ from agent_envs.panels import nearest
 from trainer.errors import RecipeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from tomlkit import TOMLDocument
 
 AXES = ("environment", "method", "model")

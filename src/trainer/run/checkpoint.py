@@ -10,18 +10,16 @@ from __future__ import annotations
 import json
 import shutil
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b, file_digest
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import Annotated
 
 from pydantic import Field, RootModel
 
 from agent_envs.imports import message_of
 from agent_envs.machine import find_shortage, flush_to_disk, read_json
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 MANIFEST = "manifest.json"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_envs import endpoint
@@ -12,8 +13,6 @@ from trainer.play.source import recorded_files
 from trainer.scale import parallel
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from trainer.methods import Method
     from trainer.play.rollout import Rollouts
     from trainer.recipe import Recipe

@@ -9,18 +9,17 @@ from __future__ import annotations
 import io
 import re
 from base64 import b64encode
+from collections.abc import Sequence
 from html import escape
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
     from agent_envs.evaluation import Evaluation
     from trainer.play.records import Episode

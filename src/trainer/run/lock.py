@@ -11,12 +11,10 @@ import errno
 import os
 import socket
 import warnings
-from typing import IO, TYPE_CHECKING
+from pathlib import Path
+from typing import IO
 
 from agent_envs.cli.console import make_printable
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 try:
     import fcntl

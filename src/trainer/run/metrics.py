@@ -15,10 +15,13 @@ import secrets
 import time
 import warnings
 from collections import deque
+from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from rich.console import Console
 from rich.progress import (
@@ -35,12 +38,6 @@ from agent_envs.machine import append_line, explain_error, write_text
 from credit.filters import is_dead
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-    from typing import Self
-
-    from numpy.typing import NDArray
-
     from trainer.play.records import Episode
 
 CLOCKS = ("seconds", "tokens_per_second", "time")

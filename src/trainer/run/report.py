@@ -7,9 +7,11 @@ elsewhere, so that the page can be mailed and archived.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -30,10 +32,6 @@ from trainer.run.run_folder import (
     step_of,
     total_steps,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 _RECENT = 10  # steps whose pace is taken for the rest
 

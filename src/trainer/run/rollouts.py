@@ -7,18 +7,16 @@ wherever the order of the turns allows it.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trainer.run import curves
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
     from trainer.play.records import Episode, Step
 
 COLUMNS, ROWS = 8, 60

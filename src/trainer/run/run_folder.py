@@ -5,11 +5,14 @@ from __future__ import annotations
 import platform
 import re
 import tomllib
+from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
 import agent_envs
@@ -20,11 +23,6 @@ from trainer.options import flatten
 from trainer.play import episode_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
     from agent_envs.evaluation import Evaluation
     from agent_envs.panels import Panel
     from trainer.play.records import Episode

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from agent_envs import endpoint, evaluation
 from trainer.build import evaluate_policy, load_policy, make_rollouts, make_sampler
@@ -22,11 +25,6 @@ from trainer.run.stopping import Stopped
 from trainer.scale import parallel, sharding
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
     from trainer.engine import Engine, Sampler
     from trainer.model.policy import Policy
     from trainer.play.failures import Failure

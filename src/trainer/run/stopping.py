@@ -9,13 +9,11 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainer.scale import parallel
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _SAID = (

@@ -11,22 +11,21 @@ for ever: all processes call these functions in the same order, and what is pass
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 from torch.distributed.rendezvous import rendezvous
 
 from agent_envs.imports import describe_error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
-
-    from torch import Tensor
     from torch.distributed.device_mesh import DeviceMesh
 
 _Made = TypeVar("_Made")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
@@ -27,8 +28,6 @@ from trainer.model.chat import Chat
 from trainer.play.rollout import Rollouts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from transformers import PreTrainedTokenizerBase
 
     from trainer.engine import Decoding, EngineOptions

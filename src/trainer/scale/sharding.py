@@ -6,21 +6,18 @@ out: tensor, pipeline and expert parallelism.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from trainer.scale.parallel import mesh, rank, run_on_first, size
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from torch import Tensor, nn
 
 
 def shard(model: nn.Module, blocks: set[str], whole: Iterable[nn.Parameter], *, half: bool) -> None:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from agent_envs.appworld.session import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from agent_envs.appworld.session import Row, Session, State
 
 Amount = float

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from string import Template
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,8 +13,6 @@ from agent_envs.appworld.session import Changes, Effect, Verdict, has_values
 from agent_envs.assets import table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from agent_envs.appworld.people import Draft
     from agent_envs.appworld.session import Session, State
 

@@ -16,14 +16,12 @@ import signal
 import socket
 import struct
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent_envs.appworld.guest import ends, syscalls
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 NOBODY = 65_534
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 import _frozen_importlib_external as external
 import _imp
 import sys
+from types import CodeType
 
 TYPE_CHECKING = False  # `typing` has a file
-if TYPE_CHECKING:
-    from types import CodeType
 
 _PREFIXES = ("prefix", "exec_prefix", "base_prefix", "base_exec_prefix")
 _PATHS = (*_PREFIXES, "executable", "_base_executable", "_stdlib_dir")

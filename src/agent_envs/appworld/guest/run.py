@@ -17,6 +17,7 @@ import os
 import re
 import sys
 import traceback
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from types import CodeType, ModuleType
@@ -27,7 +28,6 @@ from agent_envs.appworld.guest.wire import TOKEN, parse, receive, send
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Iterable
 
     Piece = tuple[CodeType, str]  # compiled code and its text
 

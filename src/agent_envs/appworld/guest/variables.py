@@ -20,6 +20,7 @@ import io
 import random
 import re
 from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import date, datetime, time, timedelta, timezone
 from fractions import Fraction
 from functools import cache
@@ -27,12 +28,9 @@ from hashlib import blake2b
 from math import isnan
 from sys import getsizeof
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import IO, TYPE_CHECKING, Any, ClassVar
+from typing import IO, Any, ClassVar
 
 from agent_envs.appworld.guest import modules
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
 
 NODES = 20_000  # most values that are read
 SIZE = 4_000_000  # most bytes of values that are read

@@ -8,12 +8,10 @@ import json
 import os
 import signal
 import socket
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from agent_envs.appworld.guest import ends, jail, places, run
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def main(control: int, root: str) -> None:
