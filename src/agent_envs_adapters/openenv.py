@@ -10,6 +10,9 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
+import struct
+import zlib
+from base64 import b64encode
 from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -48,6 +51,7 @@ from pydantic import Field, ValidationError
 
 if TYPE_CHECKING:
     from agent_envs.panels import Panel
+    from trainer.model.vision import Picture
     from trainer.play.episode import TextEpisode
 
 _log = logging.getLogger(__name__)
@@ -354,12 +358,24 @@ class Session(Environment[Reply, Told, Episode]):
         return Told(
             session=self.id,
             text=played.message,
-            images=[picture.url for picture in played.images],
+            images=[render_url(picture) for picture in played.images],
             turn=len(played.records),
             record=played.records[-1].to_dict() if played.records else None,
             reward=reward,
             **{n: getattr(played, n) for n in ("task_id", "goal", "done", "success", "truncated")},
         )
+
+
+def render_url(picture: Picture) -> str:
+    """An image as PNG in a data URL."""
+    rows = b"".join(b"\0" + row.tobytes() for row in picture.array)
+    size = struct.pack(">IIBBBBB", picture.width, picture.height, 8, 2, 0, 0, 0)
+    chunks = ((b"IHDR", size), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
+    image = b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+        for name, data in chunks
+    )
+    return f"data:image/png;base64,{b64encode(image).decode()}"
 
 
 def make_app(

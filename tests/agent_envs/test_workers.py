@@ -20,6 +20,8 @@ from agent_envs.sokoban.env import VisualSokoban
 from agent_envs.webshop.env import WebShop
 from agent_envs.workers import Workers, apply_to
 
+pytestmark = pytest.mark.slow
+
 OWN = """
 import os, subprocess, sys, time
 

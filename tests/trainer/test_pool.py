@@ -194,12 +194,8 @@ class TestRay:
             (where / file).unlink()
         assert setting(1) == setting(0)
 
-    @pytest.mark.parametrize("failing", ["", "odd/2 odd/4"])
-    def test_a_run(self, tiny_folder, tmp_path, where, failing):
-        """Also one that goes on without what failed."""
-        (where / "fail").unlink(missing_ok=True)
-        if failing:
-            (where / "fail").write_text(failing)
+    def test_a_run_goes_on_without_what_failed(self, tiny_folder, tmp_path, where):
+        (where / "fail").write_text("odd/2 odd/4")
         standin = Standin(Policy.load(str(tiny_folder)))
         options = ["env.id=odd:Odd", "env.max_turns=3", "sampling.decode=free", "run.steps=2",
                    "sft.steps=0", "engine.name=vllm",
@@ -210,6 +206,5 @@ class TestRay:
         assert figures(tmp_path / "0") == figures(tmp_path / "2")
         here, there = ({path.name for path in (tmp_path / actors).glob("failures/*")}
                        for actors in ("0", "2"))  # fmt: skip
-        assert here == there
-        assert bool(here) == bool(failing)
+        assert here == there != set()
         standin.close()

@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agent_envs_lab.study.results import BASELINE, SMOOTH
-from agent_envs_lab.study.runs import StudyError, check_curve, read_log
-from trainer.run.curves import (
+from agent_envs.cli.figures import (
     DOWN,
     HELD,
     INK,
@@ -26,10 +24,12 @@ from trainer.run.curves import (
     SOFT,
     STYLE,
     UP,
-    name_value,
     render,
     strip_axes,
 )
+from agent_envs_lab.study.results import BASELINE, SMOOTH
+from agent_envs_lab.study.runs import StudyError, check_curve, read_log
+from trainer.run.curves import name_value
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,15 +5,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from agent_envs.cli.figures import DOWN, INK, PAPER, SOFT, STYLE, UP, render, strip_axes
 from agent_envs.machine import write_text
 from agent_envs_lab import benchmark
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from agent_envs_lab.fidelity import Fidelity
@@ -22,14 +22,6 @@ if TYPE_CHECKING:
     from credit.stats import Array
     from trainer.play.records import Episode
 
-RAISED, LOWERED = "#1b7837", "#762a83"  # ColorBrewer PRGn, colour-blind safe
-_INK, _SOFT, _LINE = "#33415c", "#8a94a6", "#e4e7ec"
-_STYLE: Any = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "truth",
-    "font.size": 10,
-    "text.parse_math": False,
-}
 _SHOWN = 4
 """Methods beneath the values of an episode."""
 _TURNS = 24
@@ -80,15 +72,14 @@ def _save(
     """Write `ranking.svg` and `episode.svg`."""
     import matplotlib as mpl
 
-    with mpl.rc_context(_STYLE), warnings.catch_warnings():
+    with mpl.rc_context(STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph")  # the viewer's fonts draw the text
         order = sorted(ranked[0], key=lambda name: -ranked[0][name].pearson.value)
-        for name, figure in (
-            ("ranking", ranking(truth, *ranked)),
-            ("episode", episode(truth, episodes, advantages, order)),
+        for name, figure, label in (
+            ("ranking", ranking(truth, *ranked), "Correlation of methods with the true advantage"),
+            ("episode", episode(truth, episodes, advantages, order), "True and estimated credit"),
         ):
-            nothing = dict.fromkeys(("Date", "Creator"))
-            figure.savefig(out / f"{name}.svg", metadata=nothing, transparent=True)
+            write_text(out / f"{name}.svg", render(figure, label))
 
 
 def ranking(
@@ -100,14 +91,14 @@ def ranking(
     names = sorted(scores, key=lambda name: scores[name].pearson.value)
     figure = Figure(figsize=(7.2, 1.1 + 0.3 * len(names)), layout="constrained")
     axes = figure.add_subplot()
-    _plain(axes)
+    strip_axes(axes, "x")
     for row, name in enumerate(names):
         one, apart = scores[name].pearson, differences[name].pearson
-        colour = (_INK, RAISED, LOWERED)[apart.apart]
+        colour = (INK, UP, DOWN)[apart.apart]
         axes.plot([one.low, one.high], [row, row], color=colour)
-        filled = colour if name != benchmark.CRITIC else "white"
+        filled = colour if name != benchmark.CRITIC else PAPER
         axes.plot(one.value, row, "o", color=colour, markerfacecolor=filled)
-    axes.axvline(0, color=_SOFT, linewidth=0.8)
+    axes.axvline(0, color=SOFT, linewidth=0.8)
     axes.set_yticks(range(len(names)), names)
     axes.set_xlabel(
         f"correlation with the true advantage, 95% interval over {scores[names[0]].groups} tasks\n"
@@ -143,7 +134,7 @@ def episode(
         len(names) + 2, sharex=True, height_ratios=[2.4, 1.0, *[1.0] * len(names)]
     )
     values = np.append(truth.value_before[rows[0]], truth.value_after[rows])
-    top.step(np.arange(len(values)), values, where="post", color=_INK)
+    top.step(np.arange(len(values)), values, where="post", color=INK)
     top.set_ylim(-0.05, max(1.05, float(values.max()) * 1.05))
     top.set_ylabel("V")
     top.set_title(f"{_printable(shown.goal)[:90]}\n", loc="left", fontsize=9)
@@ -156,15 +147,15 @@ def episode(
             np.arange(len(part)) + 0.5,
             part,
             width=0.8,
-            color=[RAISED if one > 0 else LOWERED for one in part],
+            color=[UP if one > 0 else DOWN for one in part],
         )
         bound = float(np.abs(part).max()) or 1.0
         axes.set_ylim(-1.1 * bound, 1.1 * bound)
         axes.set_yticks([])
         axes.set_ylabel(name, rotation=0, ha="right", va="center")
-        axes.axhline(0, color=_SOFT, linewidth=0.8)
+        axes.axhline(0, color=SOFT, linewidth=0.8)
     for axes in (top, *panels):
-        _plain(axes)
+        strip_axes(axes, "x")
     labels = [f"{_printable(turn.action)[:28]}{'' if turn.valid else ' ✗'}" for turn in shown.steps]
     panels[-1].set_xticks(np.arange(len(rows)) + 0.5, labels, rotation=60, ha="right", fontsize=8)
     return figure
@@ -182,9 +173,3 @@ def telling(truth: Truth) -> int:
 def _printable(text: str) -> str:
     """Text of one line for a label, without control characters."""
     return "".join(c if c.isprintable() else " " for c in text)
-
-
-def _plain(axes: Axes) -> None:
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="x", color=_LINE, linewidth=0.8)
-    axes.set_axisbelow(True)

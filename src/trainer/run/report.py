@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from agent_envs import evaluation
+from agent_envs.cli import figures
 from agent_envs.cli.console import make_printable
 from agent_envs.machine import read_json, write_text
 from trainer.run import curves, metrics, rollouts
@@ -102,10 +103,10 @@ def render(folder: Path) -> tuple[str, list[str]]:
         trim_blocks=True,
         finalize=_print_plain,
     )
-    page.filters["embed"] = curves.embed
-    with mpl.rc_context(curves.STYLE):
+    page.filters["embed"] = figures.embed
+    with mpl.rc_context(figures.STYLE):
         html = page.get_template("page.html.j2").render(
-            palette=Markup(curves.write_palette(":root")),  # noqa: S704 - of this package
+            palette=Markup(figures.write_palette(":root")),  # noqa: S704 - of this package
             recipe=recipe,
             options=options,
             evaluations=evaluations,

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+from agent_envs.cli import figures
 from agent_envs_lab.truth import Truth
 from agent_envs_lab.truth import player as players
 from agent_envs_lab.truth import run as measuring
@@ -30,7 +31,7 @@ from trainer.learn.rows import make_rows
 from trainer.learn.update import token_logprobs
 from trainer.play import episode_files as recorded
 from trainer.play.rollout import Start, Task
-from trainer.run import curves, report
+from trainer.run import report
 from trainer.run.metrics import MetricsError
 
 PLAN = Plan(groups=4, reliability=0.7, most=40, fresh=20)
@@ -343,7 +344,7 @@ def test_the_ranking_and_the_figures_are_written_and_the_runs_report_shows_them(
     for name, told in (("ranking", "perfect critic"), ("episode", "true advantage")):
         drawn = (folder / f"{name}.svg").read_text()
         assert told in drawn
-        assert curves.embed(drawn) in page
+        assert figures.embed(drawn) in page
     assert f"{len(result.truth.turns)} turns of 4 tasks" in page
 
 
