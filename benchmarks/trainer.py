@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING, Any
 # This file has the name of the package that it measures.
 sys.path = [p for p in sys.path if Path(p).resolve() != Path(__file__).parent.resolve()]
 
-from trainer import recipe, recipes  # noqa: E402
+from agent_envs_lab.study.runs import read_study  # noqa: E402
+from trainer import recipe  # noqa: E402
 from trainer.build import make_rollouts  # noqa: E402
 from trainer.model.policy import Policy  # noqa: E402
 from trainer.play.environments import make_env  # noqa: E402
@@ -49,7 +50,7 @@ METHODS = (
 )
 
 
-STUDY = recipes.study("household")
+STUDY = read_study("household")
 
 
 def ours(method: str, steps: int, tasks: int, turns: int, *, dead: bool) -> dict[str, float]:

@@ -1,18 +1,25 @@
-"""The machine: files that survive a kill or a full disk, files from elsewhere, and shortages."""
+"""The machine: files that survive a kill, files from elsewhere, locks, and what it ran out of."""
 
 from __future__ import annotations
 
 import errno
 import os
+import socket
 import subprocess
 import traceback
+import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import IO, TYPE_CHECKING, TypeVar
 
 from agent_envs.imports import message_of
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
+
+try:
+    import fcntl
+except ImportError:  # Windows, which has no such locks
+    fcntl = None  # type: ignore[assignment]
 
 _Record = TypeVar("_Record")
 _TORCH = ("out of memory", "can't allocate memory", "not enough memory", "ALLOC_FAILED")
@@ -119,3 +126,65 @@ def flush_to_disk(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+LOCK = ".lock"
+_NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
+"""Errors of file systems without locks."""
+
+
+class LockedError(BlockingIOError):
+    """Another process trains in the folder; the message names it."""
+
+
+class FolderLock:
+    """The lock of a folder, held from `take` to `close`: one process at a time works in it.
+
+    The operating system releases it when the process ends in any way. Its file stays, with the
+    process that had it last. Where the file system has no locks, the process goes on without.
+
+    Attributes:
+        path: Its file.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / LOCK
+        self._file: IO[str] | None = None
+
+    def close(self) -> None:
+        """Release the lock, if it was taken."""
+        if self._file is not None:
+            self._file.close()
+
+    def take(self) -> None:
+        """Take the lock; taking it twice is allowed.
+
+        Raises:
+            LockedError: Another process has it.
+            OSError: The file cannot be written.
+        """
+        if self._file is not None or fcntl is None:
+            return
+        file = self.path.open("a+", encoding="utf-8", errors="replace")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):  # the latter over NFS
+            file.seek(0)
+            holder = ascii(file.read(300))[1:-1]
+            file.close()
+            raise LockedError(
+                f"{self.path.parent} is in use: another process trains in it ({holder}); wait for "
+                "it or stop it, or train into another folder with --out DIR"
+            ) from None
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            warnings.warn(
+                f"{self.path.parent} cannot be locked ({error.strerror}); do not train in it twice "
+                "at the same time",
+                stacklevel=3,
+            )
+        self._file = file
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}")
+        file.flush()

@@ -13,6 +13,8 @@ from operator import index
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 COMPARED = 64
 """How many names `nearest` compares; of a longer list, those with a similar beginning or end."""
 SHOWN = 200  # characters of a wrong name that are compared and quoted
@@ -127,3 +129,10 @@ def one_of(option: str, given: Any, known: Sequence[str]) -> None:
         raise ValueError(
             f"unknown {option} {given!r}{nearest(str(given), known)}; known are {', '.join(known)}"
         )
+
+
+def draw_numbers(size: int, count: int, rng: np.random.Generator) -> list[int]:
+    """`count` of the numbers below `size`, without repeats until all have occurred."""
+    rounds = [rng.permutation(size) for _ in range(-(-count // size))]
+    rows: list[int] = np.concatenate(rounds)[:count].tolist()
+    return rows

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, overload
 
 import numpy as np
 from gymnasium import spaces
@@ -64,6 +64,26 @@ class FreeText(spaces.Text):
 
     def __hash__(self) -> int:
         return hash(self.max_length)
+
+
+class Picture(NamedTuple):
+    """An immutable, hashable image: [height, width, 3] of uint8 as bytes."""
+
+    height: int
+    width: int
+    pixels: bytes
+
+    @classmethod
+    def of(cls, image: NDArray[np.uint8]) -> Self:
+        """Make a picture from an array, [height, width, 3] of uint8."""
+        height, width, _ = image.shape
+        return cls(height, width, image.tobytes())
+
+    @property
+    def array(self) -> NDArray[np.uint8]:
+        """The image as an array, [height, width, 3] of uint8."""
+        flat = np.frombuffer(self.pixels, np.uint8)
+        return flat.reshape(self.height, self.width, 3)
 
 
 class SharedTexts(Sequence[str]):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from threading import Thread
 from typing import Any, Literal, TypeVar
@@ -121,6 +122,30 @@ def call_in_thread(call: Callable[[], Result]) -> Future[Result]:
 
     Thread(target=_set_result, args=(result, call_safely), daemon=True).start()
     return result
+
+
+async def call_env(env: gym.Env[str, str], call: Callable[[], Result]) -> Result:
+    """The result of a call of an environment, made in a thread if it waits for a server.
+
+    The thread does not hold up an exit.
+    """
+    if not waits(env):
+        return call()
+    made = call_in_thread(call)
+    with suppress(Exception):  # asyncio exchanges some errors for its own, without tracebacks
+        await asyncio.wrap_future(made)
+    return made.result()
+
+
+def run_coroutine(coroutine: Coroutine[Any, Any, Result]) -> Result:
+    """The result of a coroutine, also where a loop is running already, as in a notebook."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        pass
+    else:
+        return call_in_thread(lambda: asyncio.run(coroutine)).result()
+    return asyncio.run(coroutine)  # outside of the handler: its errors have no other cause
 
 
 def _set_result(result: Future[Result], call: Callable[[], Result]) -> None:

@@ -13,9 +13,10 @@ import numpy as np
 from pydantic import ValidationError
 
 from agent_envs.machine import explain_error
+from agent_envs.panels import draw_numbers
 from trainer.errors import RecipeError
 from trainer.play.environments import Env, PromptOptions, make_env
-from trainer.play.episode import TextEpisode, draw_numbers
+from trainer.play.episode import TextEpisode
 
 if TYPE_CHECKING:
     import gymnasium as gym

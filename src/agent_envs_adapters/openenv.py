@@ -51,7 +51,7 @@ from pydantic import Field, ValidationError
 
 if TYPE_CHECKING:
     from agent_envs.panels import Panel
-    from trainer.model.vision import Picture
+    from agent_envs.spaces import Picture
     from trainer.play.episode import TextEpisode
 
 _log = logging.getLogger(__name__)

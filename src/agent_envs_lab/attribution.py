@@ -23,6 +23,7 @@ from trainer.build import attempt_panel, load_policy, make_rollouts, make_sample
 from trainer.engine.own import OwnEngine
 from trainer.errors import RecipeError
 from trainer.learn.prompts import make_scored_row, prompts
+from trainer.learn.rows import split_values
 from trainer.learn.update import recompute_logprobs
 from trainer.play.failures import require_episodes
 
@@ -90,8 +91,8 @@ def attribute(policy: Policy, episodes: Sequence[Episode], *, tokens: int) -> At
         for turn, ((given, step), flags) in enumerate(zip(turns, kept.tolist(), strict=True)):
             without = [part for part, flag in zip(PARTS, flags, strict=True) if not flag]
             rows.append(make_scored_row(given["".join(without)], step, turn))
-        logprobs = recompute_logprobs(policy, rows, tokens=tokens)
-        return torch.tensor([sum(row) for row in logprobs], dtype=torch.float64)
+        logprobs = split_values(rows, recompute_logprobs(policy, rows, tokens=tokens))
+        return torch.tensor([row.sum() for row in logprobs], dtype=torch.float64)
 
     gains = FeatureAblation(score).attribute(torch.ones(len(turns), len(PARTS)))
     columns = credit.Turns.from_episodes(episodes)

@@ -10,6 +10,25 @@ import torch
 from torch import Tensor
 
 from credit.losses import upcast
+from credit.stats import Array
+
+
+def place_rewards(rewards: Tensor, turn: Tensor) -> Tensor:
+    """Rewards of turns, at the last token of each: [N], [P] -> [P], 0 at other tokens.
+
+    Args:
+        rewards: [N] rewards of turns.
+        turn: [P] int, turn of each token; the tokens of a turn are contiguous.
+    """
+    final = torch.ones_like(turn, dtype=torch.bool)
+    final[:-1] = turn[1:] != turn[:-1]
+    return torch.where(final, rewards[turn], 0.0)
+
+
+def explain_variance(returns: Array, values: Array) -> float:
+    """Share of the variance of returns that values explain: [P], [P]; 0 if returns are constant."""
+    total = returns.var()
+    return float(1 - (returns - values).var() / total) if total > 0 else 0.0
 
 
 def compute_padded(

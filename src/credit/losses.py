@@ -85,6 +85,31 @@ def importance_ratio(logprobs: Tensor, old: Tensor, segment: Tensor | None = Non
     return segment_mean(gap, segment, int(segment.max()) + 1)[segment].exp()
 
 
+def truncate_ratios(
+    gap: Tensor, segment: Tensor | None = None, *, cap: float = 2.0, drop: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Truncated importance weights between what sampled and the policy: [P], [P] -> [P], [P].
+
+    w = min(π(a) / π_sampled(a), cap); with `segment` of the product of ρ over the segment
+
+    Source: truncated importance sampling (Espeholt et al., 2018; Yao et al., 2025).
+
+    Args:
+        gap: [P] log π - log π_sampled of each token, in nats.
+        segment: [P] int, sequence of each token, from 0; None for weights of tokens.
+        cap: Largest weight.
+        drop: A weight above the cap becomes 0 instead.
+
+    Returns:
+        [P] weights, and [P] whether each was above the cap.
+    """
+    if segment is not None and len(segment):
+        gap = segment_sum(gap, segment, int(segment.max()) + 1)[segment]
+    weight = upcast(gap).clamp(max=60.0).exp()  # of a larger one there may be no number
+    above = weight > cap
+    return torch.where(above, 0.0 if drop else cap, weight), above
+
+
 def clipped_surrogate(
     ratios: Tensor, advantage: Tensor, *, low: float = 0.2, high: float = 0.2
 ) -> Tensor:

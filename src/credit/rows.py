@@ -64,6 +64,18 @@ def spread_advantage(advantage: ArrayLike, turn: ArrayLike) -> Array:
     return np.append(values, 0.0)[owner]
 
 
+def average_advantage(advantage: ArrayLike, turn: ArrayLike, count: int) -> Array:
+    """Mean advantage of the tokens of each turn: [P], [P] -> [N], 0 for a turn without tokens.
+
+    Args:
+        advantage: [P] advantage of each token.
+        turn: [P] int, turn of each token.
+        count: Number of turns N.
+    """
+    values, owner = np.asarray(advantage, float), np.asarray(turn, np.intp)
+    return np.bincount(owner, values, count) / np.maximum(np.bincount(owner, minlength=count), 1)
+
+
 @dataclass(frozen=True, eq=False)
 class Rows:
     """The turns of a trainer's rows.

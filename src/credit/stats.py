@@ -135,6 +135,18 @@ def leave_one_out(x: ArrayLike, ids: ArrayLike) -> Array:
     return factor[segments.ids] * _center(segments)
 
 
+def concentration(x: ArrayLike, ids: ArrayLike) -> float:
+    """Mean over segments of max |x| / Σ |x|, without those of zeros: [N], [N] -> a share.
+
+    Of advantages by trajectory: how much of the credit the decisive turn has. HAS, appendix A.
+    """
+    values, owner, sizes = _segments(x, ids)
+    size, top = np.abs(values), np.zeros(len(sizes))
+    total = np.bincount(owner, size, len(sizes))
+    np.maximum.at(top, owner, size)
+    return float(np.mean(top[total > 0] / total[total > 0])) if total.any() else 0.0
+
+
 def rank_position(ids: ArrayLike) -> Ids:
     """Number of earlier rows in the same segment, such as a turn's position: [N] -> [N] int."""
     given = np.asarray(ids)

@@ -232,7 +232,7 @@ def recipes(
         ),
     ] = None,
 ) -> None:
-    """List environments, methods, models and studies, or the settings of a recipe."""
+    """List environments, methods and models, or the settings of a recipe."""
     from trainer import recipes as shipped
 
     page = make_console()
@@ -250,7 +250,7 @@ def recipes(
             table.add_row(shipped.join_key(key), str(setting.value), setting.file, setting.source)
         page.print(table)
         return
-    for axis in (*shipped.AXES, shipped.STUDY):
+    for axis in shipped.AXES:
         table = Table(axis, "", box=None)
         for name in shipped.names(axis):
             table.add_row(name, shipped.part(axis, name).about)

@@ -25,6 +25,8 @@ import numpy as np
 import torch
 
 import credit
+from agent_envs.machine import FolderLock
+from credit import stats
 from credit.filters import has_signal
 from trainer import recipe as recipes
 from trainer.build import cores, derive, make_engine
@@ -35,8 +37,7 @@ from trainer.methods import Experience
 from trainer.play.source import draw_tasks
 from trainer.run import report
 from trainer.run.checks import check_folder
-from trainer.run.lock import FolderLock
-from trainer.run.metrics import Metrics, Silent, concentration, describe, open_tracker
+from trainer.run.metrics import Metrics, Silent, describe, open_tracker
 from trainer.run.run_folder import write_provenance
 from trainer.run.session import Session
 from trainer.run.stopping import note_signals
@@ -138,7 +139,7 @@ class Loop(Session):
         tokens = sum(episode.tokens for episode in played)
         values |= differences | describe(played)
         values |= {
-            "concentration": concentration(advantage, turns.trajectory),
+            "concentration": stats.concentration(advantage, turns.trajectory),
             "tokens": tokens,
             "tokens_per_second": tokens / seconds,
             "failed": self.failed,

@@ -14,7 +14,7 @@ from agent_envs_lab.study import runs
 from agent_envs_lab.study.results import BASELINE, collect, compare_pairs, interval, samples_to
 from agent_envs_lab.study.runs import StudyError
 from tests.trainer.conftest import figures
-from trainer import recipe, recipes
+from trainer import recipe
 from trainer.errors import RecipeError
 
 BRIEF = [
@@ -78,13 +78,13 @@ def done(brief, tmp_path_factory):
     return out
 
 
-@pytest.mark.parametrize("name", recipes.names(recipes.STUDY))
+@pytest.mark.parametrize("name", runs.list_studies())
 def test_every_method_has_the_same_budget(name):
-    found = recipes.study(name)
-    runs = [recipe.load(one) for one in found.values()]
-    assert len(runs) >= 2
-    assert len({(r.run.steps, r.sampling.tasks, r.sampling.rollouts) for r in runs}) == 1
-    shared = [(r.env.id, r.policy, r.sft, r.eval, r.update.learning_rate) for r in runs]
+    found = runs.read_study(name)
+    made = [recipe.load(one) for one in found.values()]
+    assert len(made) >= 2
+    assert len({(r.run.steps, r.sampling.tasks, r.sampling.rollouts) for r in made}) == 1
+    shared = [(r.env.id, r.policy, r.sft, r.eval, r.update.learning_rate) for r in made]
     assert all(one == shared[0] for one in shared)
     assert BASELINE in found
 

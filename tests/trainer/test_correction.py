@@ -7,9 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
+from credit.losses import truncate_ratios
 from trainer.learn.correction import Correction, correct_rows, fill_entropies
-from trainer.learn.rows import credit_rows, make_rows
+from trainer.learn.rows import credit_rows, make_rows, split_values
 from trainer.learn.update import Update, recompute_logprobs
 
 from .conftest import conversations, gradient, rollouts
@@ -21,14 +23,15 @@ GAPS = [0.0, math.log(1.5), math.log(4.0), -math.log(2.0)]
     ("options", "gaps", "wanted", "over"),
     [
         ({"level": "token", "cap": 2.0}, GAPS, [1.0, 1.5, 2.0, 0.5], [2]),
-        ({"level": "token", "above": "mask", "cap": 2.0}, GAPS, [1.0, 1.5, 0.0, 0.5], [2]),
+        ({"level": "token", "drop": True, "cap": 2.0}, GAPS, [1.0, 1.5, 0.0, 0.5], [2]),
         ({"level": "sequence", "cap": 4.0}, GAPS, [3.0] * 4, []),  # 1 x 1.5 x 4 x 0.5
         ({"level": "sequence", "cap": 2.5}, GAPS, [2.5] * 4, [0, 1, 2, 3]),
         ({"level": "sequence", "cap": 2.0}, [500.0] * 2, [2.0] * 2, [0, 1]),  # and no infinity
     ],
 )
 def test_weights_by_hand(options, gaps, wanted, over):
-    weights, cut = Correction(**options).weights(gaps)
+    row = torch.zeros(len(gaps), dtype=torch.long) if options.pop("level") == "sequence" else None
+    weights, cut = truncate_ratios(torch.tensor(gaps), row, **options)
     np.testing.assert_allclose(weights, wanted)
     assert np.flatnonzero(cut).tolist() == over
 
@@ -47,8 +50,8 @@ def test_the_ratio_starts_from_the_policy(tiny_policy):
     made, figures = correct_rows(
         tiny_policy, disturbed(rows, math.log(3.0)), Correction(cap=2.0), tokens=8192
     )
-    for row, before, mine in zip(made, rows, own, strict=True):
-        assert row.logprobs == mine
+    for row, before, mine in zip(made, rows, split_values(rows, own), strict=True):
+        assert row.logprobs == mine.tolist()
         assert row.ids == before.ids
         expected = [2.0 if i % 2 else 1.0 for i in range(len(mine))]
         np.testing.assert_allclose(row.weight, expected, rtol=1e-3)

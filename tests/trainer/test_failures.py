@@ -242,7 +242,7 @@ STEPS = METHODS | {"mgr": [], "vine": VINE, "redraws": ["sampling.redraws=2"]}
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("method", "context"), zip(STEPS, cycle(("history", "turn")), strict=False)
+    ("method", "context"), list(zip(STEPS, cycle(("history", "turn")), strict=False))
 )
 def test_every_method_takes_steps_with_smaller_groups(  # noqa: PLR0917
     method, context, corridor, tiny_folder, tmp_path, monkeypatch

@@ -20,12 +20,12 @@ from transformers import (
     Qwen2ForCausalLM,
 )
 
+from agent_envs.spaces import Picture
 from trainer.learn.batch import Batch, collate
 from trainer.learn.rows import Row
 from trainer.learn.update import token_logprobs, token_logprobs_and_entropies, token_scores
 from trainer.model import logprobs
 from trainer.model.policy import Policy
-from trainer.model.vision import Picture
 from trainer.model.weights import LoRA
 
 from .conftest import tiny_llama, tiny_model, tiny_tokenizer

@@ -20,7 +20,7 @@ from trainer.engine import Sampler
 from trainer.engine.own import OwnEngine
 from trainer.errors import RecipeError
 from trainer.learn.batch import collate
-from trainer.learn.rows import Row, make_rows
+from trainer.learn.rows import make_rows
 from trainer.learn.update import Update, token_logprobs
 from trainer.methods import Experience, critic, make_method, replay
 from trainer.methods.turnrd import hidden_states
@@ -173,27 +173,13 @@ def turns_of(lengths, outcomes):
 
 def test_advantages_by_hand():
     # one trajectory, tokens of turns 0, 0, 1; rewards 2 and 3 at tokens 1 and 2; γ = λ = 1/2
-    row = Row([9] * 4, [1, 2, 3], [0, 0, 1], [0.0] * 3)
-    values = [[1.0, 2.0, 4.0]]
-    turns = turns_of([2], [1.0])
-    (made,) = critic.add_gae_advantages(
-        [row], values, np.array([2.0, 3.0]), turns, gamma=0.5, lam=0.5
+    turn, values = torch.tensor([0, 0, 1]), np.array([1.0, 2.0, 4.0])
+    advantage, returns = critic.compute_gae(
+        turn, values, np.array([2.0, 3.0]), turns_of([2], [1.0]), gamma=0.5, lam=0.5
     )
     # errors: 0 + .5*2 - 1 = 0;  2 + .5*4 - 2 = 2;  3 - 4 = -1
-    assert made.advantage == [0 + 0.25 * (2 - 0.25), 2 - 0.25, -1]
-    assert made.returns == [1.4375, 3.75, 3.0]
-    assert made.value == [1.0, 2.0, 4.0]
-
-
-def test_a_trajectory_goes_on_through_its_rows():
-    whole = Row([9] * 4, [1, 2, 3], [0, 0, 1], [0.0] * 3)
-    parts = [Row([9] * 3, [1, 2], [0, 0], [0.0] * 2), Row([9] * 2, [1], [1], [0.0])]
-    turns, rewards = turns_of([2], [1.0]), np.array([2.0, 3.0])
-    (one,) = critic.add_gae_advantages(
-        [whole], [[1.0, 2.0, 4.0]], rewards, turns, gamma=0.9, lam=0.8
-    )
-    two = critic.add_gae_advantages(parts, [[1.0, 2.0], [4.0]], rewards, turns, gamma=0.9, lam=0.8)
-    assert [a for row in two for a in row.advantage] == one.advantage
+    assert advantage.tolist() == [0 + 0.25 * (2 - 0.25), 2 - 0.25, -1]
+    assert returns.tolist() == [1.4375, 3.75, 3.0]
 
 
 def test_ppo_is_paid_by_the_environment_and_mgr_by_r_final():

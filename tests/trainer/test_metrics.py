@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from agent_envs.cli.console import format_seconds
 from trainer.run import metrics
 from trainer.run.metrics import Metrics
 
@@ -96,7 +97,7 @@ def test_a_step_of_any_length_has_an_eta(tmp_path, monkeypatch):
 
 
 def test_durations():
-    assert [metrics.duration(x) for x in (0, 59.4, 60, 725, 3600, 90061)] == [
+    assert [format_seconds(x) for x in (0, 59.4, 60, 725, 3600, 90061)] == [
         "0 s", "59 s", "1:00", "12:05", "1:00:00", "25:01:01",
     ]  # fmt: skip
 

@@ -102,7 +102,7 @@ def test_sampler_and_update_read_the_same_weights(tmp_path):
         episodes = conversations(policy)
         rows = make_rows(episodes)
         recorded = np.concatenate([row.logprobs for row in rows])
-        again = np.concatenate(recompute_logprobs(policy, rows, tokens=400))
+        again = recompute_logprobs(policy, rows, tokens=400)
         assert 0 < np.abs(again - recorded).max() < 0.05
         assert np.abs(again - recorded).mean() < 0.005
         moved(policy, rows_of(episodes), tmp_path, rate=1e-3, steps=3)

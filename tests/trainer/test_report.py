@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from agent_envs.cli.console import format_seconds
 from agent_envs.panels import Panel
 from trainer import recipe
 from trainer.run import curves, metrics, report
@@ -134,7 +135,7 @@ def test_a_run_that_was_cut_short_has_a_page(tmp_path):
     total = total_steps(read_config(folder)[1])
     assert "not complete" in text
     assert f"<b>6 of {total}</b>" in text
-    assert metrics.duration(10.0 * (total - 6)) + " more at this pace" in text
+    assert format_seconds(10.0 * (total - 6)) + " more at this pace" in text
     assert "KL to the reference, nats</span><b>0.25" in text
 
 

@@ -15,6 +15,7 @@ import pytest
 from rich.console import Console
 
 from agent_envs import evaluation
+from credit.stats import concentration
 from trainer import recipe, recipes
 from trainer.build import derive, evaluate_model
 from trainer.engine.own import OwnEngine
@@ -24,7 +25,7 @@ from trainer.play.records import Episode, Step
 from trainer.run import metrics
 from trainer.run.checkpoint import CheckpointError, Checkpoints
 from trainer.run.checks import RunError, check_folder
-from trainer.run.metrics import concentration, describe
+from trainer.run.metrics import describe
 from trainer.train import train
 
 from .conftest import count_lines, figures, finish, quiet, same, short, weights

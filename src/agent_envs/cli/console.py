@@ -31,3 +31,12 @@ def _is_control(one: str) -> bool:
     if one in "\n\t":
         return False
     return unicodedata.category(one) in {"Cc", "Cs"} or unicodedata.bidirectional(one) in _TURNING
+
+
+def format_seconds(seconds: float) -> str:
+    """Seconds as `45 s`, `12:05` (minutes) or `3:12:05` (hours)."""
+    minutes, rest = divmod(round(seconds), 60)
+    if not minutes:
+        return f"{rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -18,7 +18,7 @@ from trainer.cli import (
 
 
 def study(
-    name: Annotated[str, typer.Argument(help="A study listed by `agent-envs recipes`.")],
+    name: Annotated[str, typer.Argument(help="E.g. household; an unknown name lists all.")],
     options: Options = None,
     methods: Annotated[
         list[str] | None,
@@ -41,11 +41,10 @@ def study(
 ) -> None:
     """Compare methods over several seeds with equal budgets: tables and one figure."""
     from agent_envs_lab.study import results, runs, save, table
-    from trainer import recipes as shipped
 
     if not 0 <= level <= 1:  # typer's limits let NaN pass
         raise typer.BadParameter(f"--level is a success in [0, 1], got {level}")
-    labels = methods or list(shipped.study(name))
+    labels = methods or list(runs.read_study(name))
     out = out or Path("runs/study") / name
     runs.run(name, labels, seeds, out, options or (), jobs=jobs, curve=curve, track=track or ())
     found = results.collect(labels, seeds, out, level=level)

@@ -20,11 +20,37 @@ from trainer import recipes as shipped
 from trainer.errors import RecipeError
 from trainer.run import metrics
 
+_STUDIES = Path(__file__).parent / "studies"
 _CLI = "from agent_envs.cli import main; main()"
 
 
 class StudyError(ValueError):
     """A run of the study failed; the message names it and its log."""
+
+
+def list_studies() -> list[str]:
+    """Names of the shipped studies."""
+    return sorted(path.stem for path in _STUDIES.glob("*.toml"))
+
+
+def read_study(name: str) -> dict[str, shipped.Composition]:
+    """The recipes of a study by label: its environment and model with each of its methods.
+
+    Raises:
+        RecipeError: There is no such study.
+    """
+    if name not in (known := list_studies()):
+        raise RecipeError(f"no study {name!r}{nearest(name, known)}; there are {', '.join(known)}")
+    table = shipped.parse_file(_STUDIES / f"{name}.toml")
+    parts = {axis: str(table.pop(axis)) for axis in ("environment", "model")}
+    methods, _ = table.pop("methods"), table.pop("about")
+    shared = shipped.make_part(f"study {name}", table)
+    made = {}
+    for label, own in methods.items():
+        chosen = parts | {"method": str(own.pop("method"))}
+        above = [shared, shipped.make_part(f"study {name}, {label}", own)]
+        made[label] = shipped.layer_parts(chosen, above)._replace(name=f"{name}-{label}")
+    return made
 
 
 def run(
@@ -80,7 +106,7 @@ def _one(method: str, seed: int, out: Path, arguments: Sequence[str]) -> str:
 
 
 def _write_recipe(name: str, method: str, out: Path, options: Sequence[str]) -> None:
-    known = shipped.study(name)
+    known = read_study(name)
     if method not in known:
         raise RecipeError(
             f"study {name} has no method {method!r}{nearest(method, known)}; {', '.join(known)}"

@@ -239,6 +239,15 @@ def _members(group: NDArray[np.int64]) -> list[NDArray[np.intp]]:
     return np.split(order, np.flatnonzero(np.diff(group[order])) + 1) if len(order) else []
 
 
+def measure_accuracy(returns: Array, pairs: NDArray[np.intp]) -> float:
+    """Share of pairs whose better trajectory has the higher return: [M], [K, 2] -> a share.
+
+    Equal returns count half. There must be a pair.
+    """
+    lead = returns[pairs[:, 0]] - returns[pairs[:, 1]]
+    return float(np.mean((lead > 0) + 0.5 * (lead == 0)))
+
+
 def dpo_loss(returns: "Tensor", pairs: NDArray[np.intp]) -> "Tensor":
     """Multi-turn DPO loss, the mean over pairs: [M], [K, 2] -> scalar.
 

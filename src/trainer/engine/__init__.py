@@ -21,8 +21,8 @@ from trainer.learn.correction import Correction
 from trainer.options import STRICT, AboveZero, Count, NonNegative, Positive, Share
 
 if TYPE_CHECKING:
+    from agent_envs.spaces import Picture
     from trainer.model.policy import Policy
-    from trainer.model.vision import Picture
 
 FORM = "<think>{thought}</think><action>{action}</action>"
 

@@ -19,8 +19,8 @@ from trainer.engine import FORM, Decoding, Prompt, Reply, check_length
 from trainer.model.logprobs import NEVER
 
 if TYPE_CHECKING:
+    from agent_envs.spaces import Picture
     from trainer.model.policy import Policy
-    from trainer.model.vision import Picture
 
 LEAST = 32
 """Fewest tokens in common that are worth a forward pass of their own."""

@@ -8,10 +8,9 @@ the sampling.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from agent_envs.vector import call_in_thread
 from trainer.engine.conversations import Conversations
 from trainer.scale import parallel
 
@@ -140,14 +139,3 @@ class Gather(Generic[_Request, _Answer]):
         for member, (_, future) in waiting.items():
             if not future.cancelled():
                 future.set_result(answers[member])
-
-
-def run(coroutine: Coroutine[Any, Any, _Answer]) -> _Answer:
-    """The result of a coroutine, also where a loop is running already, as in a notebook."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        pass
-    else:
-        return call_in_thread(lambda: asyncio.run(coroutine)).result()
-    return asyncio.run(coroutine)  # outside of the handler: its errors have no other cause

@@ -24,6 +24,7 @@ import numpy as np
 import torch
 
 from agent_envs.assets import require
+from agent_envs.vector import run_coroutine
 from trainer.engine import (
     Decoding,
     EngineError,
@@ -33,10 +34,9 @@ from trainer.engine import (
     StaleWeights,
     check_length,
 )
-from trainer.engine.own import run
 from trainer.engine.servers import Servers
 from trainer.engine.worker import WORKER
-from trainer.learn.rows import Row
+from trainer.learn.rows import Row, join_values
 from trainer.learn.update import recompute_logprobs
 from trainer.scale import parallel
 
@@ -126,14 +126,13 @@ class VLLMEngine:
             asked = (session.reply(i, Prompt(ids)) for i, ids in enumerate(prompts))
             return await asyncio.gather(*asked)
 
-        replies = parallel.run_on_first(lambda: run(sample()))
+        replies = parallel.run_on_first(lambda: run_coroutine(sample()))
         rows = [
             Row([*ids, *r.ids], list(range(8, 8 + len(r.ids))), [0] * len(r.ids), r.logprobs)
             for ids, r in zip(prompts, replies, strict=True)
         ]
         own = recompute_logprobs(self.policy, rows, tokens=_TOKENS, temperature=_CANARY.temperature)
-        gaps = [np.subtract(mine, row.logprobs) for row, mine in zip(rows, own, strict=True)]
-        return float(np.abs(np.concatenate(gaps)).mean())
+        return float(np.abs(own - join_values(rows, "logprobs")).mean())
 
     def _prove(self) -> None:
         """Send disturbed weights first: a server may have the policy's own from the start."""

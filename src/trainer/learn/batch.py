@@ -11,14 +11,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from trainer.scale import parallel
 
 if TYPE_CHECKING:
+    from agent_envs.spaces import Picture
     from trainer.learn.rows import Row
-    from trainer.model.vision import Picture
 
 
 COLUMNS = ("reference", "advantage", "value", "returns", "weight")
@@ -143,8 +145,8 @@ def annotate_rows(
     tokens: int,
     packed: bool = False,
     device: torch.device | str = "cpu",
-) -> list[list[float]]:
-    """Value of each reply token of each row, from a `model` that returns one a token, [P].
+) -> NDArray[np.float64]:
+    """Value of each reply token of all rows in order, by a `model` that gives one a token: [P].
 
     Runs in microbatches of at most `tokens` tokens, without gradients, divided among the processes.
     """
@@ -156,4 +158,4 @@ def annotate_rows(
         if counts:
             found |= {i: [next(values) for _ in rows[i].at] for i in part}
     every = {i: values for part in parallel.gather(lambda: found) for i, values in part.items()}
-    return [every[i] for i in range(len(rows))]
+    return np.array([value for i in range(len(rows)) for value in every[i]], np.float64)

@@ -12,15 +12,16 @@ of the token, or of all reply tokens of its row. It is a constant in the gradien
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+import torch
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from credit.losses import truncate_ratios
 from trainer.learn.batch import annotate_rows
+from trainer.learn.rows import join_values, set_values
 from trainer.learn.update import recompute_logprobs, token_logprobs_and_entropies
 from trainer.options import STRICT
 
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from trainer.learn.rows import Row
     from trainer.model.policy import Policy
     from trainer.play.records import Episode
-
-_LARGEST = 60.0  # of an exponent
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -46,19 +45,6 @@ class Correction:
     level: Literal["auto", "none", "token", "sequence"] = "auto"
     above: Literal["truncate", "mask"] = "truncate"
     cap: Annotated[float, Field(ge=1)] = 2.0
-
-    def weights(self, gaps: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Weights of the reply tokens of a row, and which were cut: [P] -> [P], [P].
-
-        Args:
-            gaps: log π_policy - log π_engine of each token, nats.
-        """
-        each = np.asarray(gaps, dtype=np.float64)
-        if self.level == "sequence":
-            each = np.full(len(each), each.sum())
-        weight = np.exp(np.minimum(each, _LARGEST))
-        cut = weight > self.cap
-        return np.where(cut, 0.0 if self.above == "mask" else self.cap, weight), cut
 
 
 def correct_rows(
@@ -82,19 +68,21 @@ def correct_rows(
         temperature: Temperature of sampling.
     """
     own = recompute_logprobs(policy, rows, tokens=tokens, temperature=temperature)
-    gaps = [np.subtract(mine, row.logprobs) for row, mine in zip(rows, own, strict=True)]
-    weighed = [correction.weights(gap) for gap in gaps]
-    made = [
-        replace(row, logprobs=mine, weight=weight.tolist())
-        for row, mine, (weight, _) in zip(rows, own, weighed, strict=True)
-    ]
-    none: list[NDArray[Any]] = [np.zeros(0)]
-    weights = np.concatenate([weight for weight, _ in weighed] or none)
-    return made, {
-        "logprob_gap": float(np.abs(np.concatenate(gaps or none)).max(initial=0.0)),
-        "correction_mean": float(weights.mean()) if len(weights) else 1.0,
-        "correction_max": float(weights.max(initial=0.0)),
-        "correction_cut": float(np.mean([c for _, cut in weighed for c in cut] or [0.0])),
+    gap = own - join_values(rows, "logprobs")
+    lengths = np.array([len(row.at) for row in rows], dtype=int)
+    owner = np.repeat(np.arange(len(rows)), lengths)
+    weight, above = truncate_ratios(
+        torch.from_numpy(gap),
+        torch.from_numpy(owner) if correction.level == "sequence" else None,
+        cap=correction.cap,
+        drop=correction.above == "mask",
+    )
+    known = len(gap) > 0
+    return set_values(rows, logprobs=own, weight=weight.numpy()), {
+        "logprob_gap": float(np.abs(gap).max(initial=0.0)),
+        "correction_mean": float(weight.mean()) if known else 1.0,
+        "correction_max": float(weight.max()) if known else 0.0,
+        "correction_cut": float(above.double().mean()) if known else 0.0,
     }
 
 
@@ -115,6 +103,5 @@ def fill_entropies(
         tokens=tokens,
         device=policy.device,
     )
-    for row, values in zip(missing, found, strict=True):
-        for turn, value in zip(row.turn, values, strict=True):
-            steps[turn].entropies.append(value)
+    for turn, value in zip(join_values(missing, "turn").tolist(), found.tolist(), strict=True):
+        steps[turn].entropies.append(value)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from trainer.learn.rows import Row
 
 if TYPE_CHECKING:
-    from trainer.model.vision import Picture
+    from agent_envs.spaces import Picture
     from trainer.play.records import Episode, Step
 
 

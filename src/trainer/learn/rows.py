@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from credit.rows import spread_advantage
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from trainer.model.vision import Picture
+    from agent_envs.spaces import Picture
     from trainer.play.records import Episode, Step
 
 
@@ -89,15 +88,32 @@ def _row(turns: list[tuple[int, Step]], max_tokens: int) -> Row:
     return replace(row, images=tuple(images)) if images else row
 
 
+def join_values(rows: Sequence[Row], name: str) -> NDArray[Any]:
+    """A column of the reply tokens of all rows, in order: -> [P]."""
+    return np.array([value for row in rows for value in getattr(row, name)])
+
+
+def split_values(rows: Sequence[Row], values: NDArray[Any]) -> list[NDArray[Any]]:
+    """The values of each row, of those of all reply tokens [P]."""
+    return np.split(values, np.cumsum([len(row.at) for row in rows], dtype=int)[:-1])
+
+
+def set_values(rows: Sequence[Row], **columns: NDArray[Any]) -> list[Row]:
+    """The rows with columns of their reply tokens, each [P] in the order of the rows."""
+    parts = {name: split_values(rows, values) for name, values in columns.items()}
+    return [
+        replace(row, **{name: part[number].tolist() for name, part in parts.items()})
+        for number, row in enumerate(rows)
+    ]
+
+
 def credit_rows(rows: Sequence[Row], advantage: ArrayLike) -> list[Row]:
     """The rows, with the advantage of each turn [N] at all of its reply tokens.
 
     Raises:
         ValueError: An advantage is not finite, or a turn has none.
     """
-    turns = [turn for row in rows for turn in row.turn]
-    values = iter(spread_advantage(advantage, turns).tolist())
-    return [replace(row, advantage=[next(values) for _ in row.turn]) for row in rows]
+    return set_values(rows, advantage=spread_advantage(advantage, join_values(rows, "turn")))
 
 
 def minibatches(

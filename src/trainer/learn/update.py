@@ -6,16 +6,16 @@ Old log-probabilities are those recorded at sampling. Rows have an advantage for
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
+from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
 
 from credit import losses
 from trainer.learn.batch import annotate_rows
 from trainer.learn.learner import Optimizer
-from trainer.learn.rows import minibatches
+from trainer.learn.rows import minibatches, set_values
 from trainer.model import logprobs
 from trainer.model.logprobs import Replies
 from trainer.options import STRICT, Count, NonNegative, Positive, Share
@@ -215,8 +215,8 @@ def recompute_logprobs(
     tokens: int,
     packed: bool = False,
     temperature: float = 1.0,
-) -> list[list[float]]:
-    """Log-probability of each reply token of each row under the current policy."""
+) -> NDArray[np.float64]:
+    """Log-probability of each reply token of all rows under the current policy: -> [P]."""
     return annotate_rows(
         rows,
         partial(token_logprobs, policy, temperature=temperature),
@@ -239,4 +239,4 @@ def with_reference(
         known = recompute_logprobs(
             policy, rows, tokens=tokens, packed=packed, temperature=temperature
         )
-    return [replace(row, reference=values) for row, values in zip(rows, known, strict=True)]
+    return set_values(rows, reference=known)

@@ -22,11 +22,12 @@ from torch import Tensor, nn
 import credit
 from credit import gae
 from credit.losses import value_loss
+from credit.rows import average_advantage
 from trainer.errors import RecipeError
 from trainer.learn.batch import annotate_rows
 from trainer.learn.learner import Learner
-from trainer.learn.rows import minibatches
-from trainer.methods.method import Credited, Method, average_by_turn
+from trainer.learn.rows import join_values, minibatches, set_values
+from trainer.methods.method import Credited, Method
 from trainer.options import STRICT, AboveZero, Positive, Share
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
     from credit import Turns
     from trainer.learn.batch import Batch
-    from trainer.learn.rows import Row
     from trainer.methods.method import Experience
     from trainer.model.policy import Policy
     from trainer.recipe import Recipe
@@ -147,19 +147,22 @@ class WithCritic(Method):
             packed=self.update.packed,
             device=critic.device,
         )
-        rows = add_gae_advantages(
-            experience.rows, values, rewards, experience.turns, gamma=options.gamma, lam=options.lam
+        turn = torch.from_numpy(join_values(experience.rows, "turn"))
+        advantage, returns = compute_gae(
+            turn, values, rewards, experience.turns, gamma=options.gamma, lam=options.lam
         )
+        rows = set_values(experience.rows, value=values, advantage=advantage, returns=returns)
         loss = partial(critic.loss, options.value_clip)
         parts = minibatches(
             rows, size=self.update.minibatch, epochs=options.epochs, rng=experience.rng
         )
         figures = {
-            "explained_variance": compute_explained_variance(rows),
+            "explained_variance": gae.explain_variance(returns, values),
             "value_loss": float(np.mean([self.learner.step(p, loss)["loss"] for p in parts])),
         }
-        rows = whiten_advantages(rows)
-        return Credited(rows, average_by_turn(rows, len(experience.turns)), figures)
+        advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+        each = average_advantage(advantage, turn.numpy(), len(experience.turns))
+        return Credited(set_values(rows, advantage=advantage), each, figures)
 
     def state(self) -> dict[str, Any]:
         """The critic and its optimiser."""
@@ -188,47 +191,29 @@ def compute_turn_rewards(
     return turns.reward + np.where(turns.last, turns.outcome[turns.trajectory], 0.0)
 
 
-def add_gae_advantages(
-    rows: list[Row],
-    values: list[list[float]],
+def compute_gae(
+    turn: Tensor,
+    values: NDArray[np.float64],
     rewards: NDArray[np.float64],
     turns: Turns,
     *,
     gamma: float,
     lam: float,
-) -> list[Row]:
-    """The rows with values, GAE advantages and returns at each reply token.
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """GAE advantages and returns of reply tokens: [P], [P], [N] -> [P], [P].
 
-    The reply tokens of a trajectory are one sequence through all its rows. The reward of a turn [N]
-    is at its last reply token.
+    The reply tokens of a trajectory are one sequence through all its rows.
+
+    Args:
+        turn: Turn of each token.
+        values: Value before each token.
+        rewards: Reward of each turn.
+        turns: The turns.
+        gamma: Discount for each token.
+        lam: λ of GAE.
     """
-    turn = np.array([t for row in rows for t in row.turn], dtype=np.intp)
-    value = torch.tensor([v for row in values for v in row], dtype=torch.float64)
-    final = np.append(turn[1:] != turn[:-1], True)[: len(turn)]
-    reward = torch.from_numpy(np.where(final, rewards[turn], 0.0))
-    owner = torch.from_numpy(turns.trajectory[turn])
+    reward = gae.place_rewards(torch.from_numpy(rewards), turn)
+    owner = torch.from_numpy(turns.trajectory[turn.numpy()])
+    value = torch.from_numpy(values)
     advantage = gae.compute_ragged(reward, value, owner, gamma=gamma, lam=lam).numpy()
-    returns, ends = advantage + value.numpy(), np.cumsum([len(row.at) for row in rows])[:-1]
-    return [
-        replace(row, value=old, advantage=gain.tolist(), returns=target.tolist())
-        for row, old, gain, target in zip(
-            rows, values, np.split(advantage, ends), np.split(returns, ends), strict=True
-        )
-    ]
-
-
-def whiten_advantages(rows: list[Row]) -> list[Row]:
-    """The rows with advantages of mean 0 and deviation 1 over all reply tokens."""
-    every = np.array([a for row in rows for a in row.advantage or ()])
-    mean, scale = every.mean(), every.std() + 1e-8
-    return [
-        replace(row, advantage=((np.array(row.advantage) - mean) / scale).tolist()) for row in rows
-    ]
-
-
-def compute_explained_variance(rows: list[Row]) -> float:
-    """Share of the variance of the returns explained by the values; 0 if returns are constant."""
-    returns = np.array([r for row in rows for r in row.returns or ()])
-    values = np.array([v for row in rows for v in row.value or ()])
-    total = returns.var()
-    return float(1 - (returns - values).var() / total) if total > 0 else 0.0
+    return advantage, advantage + values

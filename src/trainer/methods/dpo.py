@@ -8,7 +8,6 @@ advantage, so the ordinary policy update takes the step.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,9 +16,9 @@ from torch import Tensor
 
 from credit.losses import segment_sum
 from credit.methods import istar
-from trainer.learn.rows import credit_rows
+from trainer.learn.rows import credit_rows, set_values
 from trainer.learn.update import recompute_logprobs, with_reference
-from trainer.methods.method import Credited, Method, pair_accuracy
+from trainer.methods.method import Credited, Method
 from trainer.options import STRICT, AboveZero, make_options
 
 if TYPE_CHECKING:
@@ -52,15 +51,14 @@ class WithPreference(Method):
 
     def credit(self, experience: Experience) -> Credited:
         """Advantages from the slope of the loss at the current policy."""
-        tokens, packed = self.recipe.update.tokens, self.recipe.update.packed
-        temperature = self.recipe.sampling.temperature
-        now = recompute_logprobs(
-            self.policy, experience.rows, tokens=tokens, packed=packed, temperature=temperature
-        )
-        rows = [replace(row, logprobs=new) for row, new in zip(experience.rows, now, strict=True)]
-        rows = with_reference(
-            self.policy, rows, tokens=tokens, packed=packed, temperature=temperature
-        )
+        update = self.recipe.update
+        how: dict[str, Any] = {
+            "tokens": update.tokens,
+            "packed": update.packed,
+            "temperature": self.recipe.sampling.temperature,
+        }
+        now = recompute_logprobs(self.policy, experience.rows, **how)
+        rows = with_reference(self.policy, set_values(experience.rows, logprobs=now), **how)
         returns = self._returns(rows, experience)
         pairs = istar.preference_pairs(experience.turns, threshold=self.options.threshold)
         loss = istar.dpo_loss(returns, pairs)
@@ -70,7 +68,7 @@ class WithPreference(Method):
         advantage = balance[experience.turns.trajectory]
         figures = {"dpo_pairs": float(len(pairs)), "dpo_loss": loss.item()}
         if len(pairs):
-            figures["dpo_accuracy"] = pair_accuracy(returns.detach().numpy(), pairs)
+            figures["dpo_accuracy"] = istar.measure_accuracy(returns.detach().numpy(), pairs)
         return Credited(credit_rows(rows, advantage), advantage, figures)
 
     def _returns(self, rows: list[Row], experience: Experience) -> Tensor:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainer.learn.prompts import prompts
-from trainer.learn.rows import Row
+from trainer.learn.rows import Row, split_values
 from trainer.learn.update import recompute_logprobs
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def score_answers(
     rows = list(_make_rows(policy, episodes))
     with policy.as_reference() if reference else nullcontext():
         known = recompute_logprobs(policy, rows, tokens=update.tokens, packed=update.packed)
-    return np.array([np.mean(values) for values in known])
+    return np.array([values.mean() for values in split_values(rows, known)])
 
 
 def _make_rows(policy: Policy, episodes: Sequence[Episode]) -> Iterator[Row]:

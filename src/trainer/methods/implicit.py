@@ -23,12 +23,13 @@ from torch import Tensor
 import credit
 from credit.losses import k3, segment_sum
 from credit.methods import istar
+from credit.rows import average_advantage
 from trainer.engine.own import OwnEngine
 from trainer.errors import RecipeError
 from trainer.learn.learner import Learner
-from trainer.learn.rows import credit_rows
+from trainer.learn.rows import credit_rows, join_values, set_values
 from trainer.learn.update import recompute_logprobs, token_logprobs
-from trainer.methods.method import Credited, Method, average_by_turn, pair_accuracy
+from trainer.methods.method import Credited, Method
 from trainer.options import STRICT, AboveZero, Count
 from trainer.play.failures import split_attempts
 from trainer.play.records import Task
@@ -97,7 +98,7 @@ class WithPRM(Method):
         """Advantages from the model's rewards; then the model is trained on the same rows."""
         logprobs = self._logprobs(self.learner.model, experience.rows)
         reference = self._reference(experience.rows)
-        turn = torch.tensor([t for row in experience.rows for t in row.turn], dtype=torch.long)
+        turn = torch.from_numpy(join_values(experience.rows, "turn"))
         token = istar.token_rewards(logprobs, reference, beta=self.options.beta)
         rewards = segment_sum(token, turn, len(experience.turns)).numpy()
         turns = replace(
@@ -110,8 +111,8 @@ class WithPRM(Method):
             prime = isinstance(self.estimator, credit.Prime)
             compute = self.estimator.advantage if prime else self.estimator.token_advantage
             found = compute(turns, token.numpy(), turn.numpy())
-            rows = assign_token_advantages(experience.rows, found)
-            advantage = average_by_turn(rows, len(turns))
+            rows = set_values(experience.rows, advantage=found)
+            advantage = average_advantage(found, turn.numpy(), len(turns))
         else:
             advantage = credit.estimate(self.estimator, turns, experience.rng)
             rows = credit_rows(experience.rows, advantage)
@@ -153,15 +154,14 @@ class WithPRM(Method):
             packed=self.learner.options.packed,
             temperature=self.recipe.sampling.temperature,
         )
-        return torch.tensor([value for row in known for value in row], dtype=torch.float64)
+        return torch.from_numpy(known)
 
     def _reference(self, rows: list[Row]) -> Tensor:
         """Log-probabilities under the reference, recorded at sampling or of the start: -> [P]."""
         if self.needs_reference:
             with self.policy.as_reference():
                 return self._logprobs(self.policy, rows)
-        recorded = [value for row in rows for value in row.logprobs]
-        return torch.tensor(recorded, dtype=torch.float64)
+        return torch.from_numpy(join_values(rows, "logprobs"))
 
     def _learn(self, experience: Experience, rewards: NDArray[np.float64]) -> dict[str, float]:
         """One step on the preference loss; returns values to log, e.g. the pair accuracy before it.
@@ -182,7 +182,7 @@ class WithPRM(Method):
         else:
             return figures  # all groups have equal outcomes: no preference
         if len(pairs):
-            figures["prm_accuracy"] = pair_accuracy(returns.detach().numpy(), pairs)
+            figures["prm_accuracy"] = istar.measure_accuracy(returns.detach().numpy(), pairs)
         (slope,) = torch.autograd.grad(loss, returns)
         pull = -self.options.beta * slope.numpy()[turns.trajectory]
         rows = [row for row in credit_rows(experience.rows, pull) if any(row.advantage or ())]
@@ -205,10 +205,3 @@ class WithPRM(Method):
         """Restore the model and its optimiser."""
         self.learner.model.set_weights(state["weights"])
         self.learner.load_state_dict(state["learner"])
-
-
-def assign_token_advantages(rows: list[Row], advantage: NDArray[np.float64]) -> list[Row]:
-    """The rows with these advantages of their reply tokens, in order: [P]."""
-    ends = np.cumsum([len(row.at) for row in rows])[:-1]
-    parts = np.split(advantage, ends)
-    return [replace(row, advantage=p.tolist()) for row, p in zip(rows, parts, strict=True)]

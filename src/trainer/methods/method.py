@@ -135,17 +135,3 @@ class Method:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restore what `state` returned; called after `begin`."""
-
-
-def pair_accuracy(returns: NDArray[np.float64], pairs: NDArray[np.intp]) -> float:
-    """Share of (better, worse) pairs [K, 2] with the returns [M] in that order; ties count half."""
-    lead = returns[pairs[:, 0]] - returns[pairs[:, 1]]
-    return float(np.mean((lead > 0) + 0.5 * (lead == 0)))
-
-
-def average_by_turn(rows: Sequence[Row], count: int) -> NDArray[np.float64]:
-    """Mean advantage of the reply tokens of each turn: -> [N], 0 for a turn without tokens."""
-    turn = np.array([t for row in rows for t in row.turn], dtype=np.intp)
-    values = np.array([a for row in rows for a in row.advantage or ()], dtype=np.float64)
-    total = np.bincount(turn, values, count)
-    return total / np.maximum(np.bincount(turn, minlength=count), 1)

@@ -28,8 +28,8 @@ from trainer.options import STRICT
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+    from agent_envs.spaces import Picture
     from trainer.learn.batch import Batch
-    from trainer.model.vision import Picture
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 

@@ -9,35 +9,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from agent_envs.spaces import Picture
+
 _KEPT = 4096  # images whose patches are remembered
-
-
-class Picture(NamedTuple):
-    """An immutable, hashable image: [height, width, 3] of uint8 as bytes."""
-
-    height: int
-    width: int
-    pixels: bytes
-
-    @classmethod
-    def of(cls, image: NDArray[np.uint8]) -> Self:
-        """Make a picture from an array, [height, width, 3] of uint8."""
-        height, width, _ = image.shape
-        return cls(height, width, image.tobytes())
-
-    @property
-    def array(self) -> NDArray[np.uint8]:
-        """The image as an array, [height, width, 3] of uint8."""
-        flat = np.frombuffer(self.pixels, np.uint8)
-        return flat.reshape(self.height, self.width, 3)
 
 
 class Vision:

@@ -6,28 +6,23 @@ needs torch.
 
 from __future__ import annotations
 
-import asyncio
 import copy
-from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, SupportsFloat, TypeVar
+from typing import TYPE_CHECKING, Any, Self, SupportsFloat
 
-import numpy as np
 from gymnasium.error import ResetNeeded
 
 from agent_envs.prompt import IMAGE, escape_marks
-from agent_envs.vector import call_in_thread, waits
+from agent_envs.spaces import Picture
+from agent_envs.vector import call_env
 from credit.rows import TurnRecord
-from trainer.model.vision import Picture
 from trainer.play.environments import OWN_REWARD, reply_form
 from trainer.play.records import Step
 
 if TYPE_CHECKING:
     import gymnasium as gym
 
-_Result = TypeVar("_Result")
 Stepped = tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]
 """What `env.step` returns."""
 
@@ -59,26 +54,6 @@ def render_observation(
             return escape_marks(observation), []
         return observation, [Picture.of(image) for image in images]
     return f"{escape_marks(goal)}\n\n{IMAGE}" if goal else IMAGE, [Picture.of(observation)]
-
-
-async def call_env(env: gym.Env[str, str], call: Callable[[], _Result]) -> _Result:
-    """The result of a call of an environment, made in a thread if it waits for a server.
-
-    The thread does not hold up an exit.
-    """
-    if not waits(env):
-        return call()
-    made = call_in_thread(call)
-    with suppress(Exception):  # asyncio exchanges some errors for its own, without tracebacks
-        await asyncio.wrap_future(made)
-    return made.result()
-
-
-def draw_numbers(size: int, count: int, rng: np.random.Generator) -> list[int]:
-    """`count` of the numbers below `size`, without repeats until all have occurred."""
-    rounds = [rng.permutation(size) for _ in range(-(-count // size))]
-    rows: list[int] = np.concatenate(rounds)[:count].tolist()
-    return rows
 
 
 class TextEpisode:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_envs.contract import encodable
 from agent_envs.imports import message_of
-from trainer.model.vision import Picture
+from agent_envs.spaces import Picture
 from trainer.play.records import Episode, Step
 
 if TYPE_CHECKING:

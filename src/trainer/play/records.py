@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from trainer.model.vision import Picture
+    from agent_envs.spaces import Picture
 
 
 class Task(NamedTuple):

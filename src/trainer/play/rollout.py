@@ -14,14 +14,12 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from agent_envs.vector import call_in_thread
+from agent_envs.vector import call_env, call_in_thread, run_coroutine
 from agent_envs.workers import Workers
 from trainer.engine import UNBEGUN, Begun, Prompt, conversation_seeds
-from trainer.engine.own import run
 from trainer.play.admissible import measure_longest
 from trainer.play.blind import render_blind
 from trainer.play.environments import make_env
-from trainer.play.episode import call_env
 from trainer.play.failures import EpisodeError, Failure, lose_episode, require_episodes
 from trainer.play.partner import Listening
 from trainer.play.records import Task
@@ -220,7 +218,7 @@ class _Wave:
             rows = [self._play_row(row, *start) for row, start in enumerate(starts)]
             return await asyncio.gather(*rows)
 
-        return run(gather())
+        return run_coroutine(gather())
 
     async def start(self, env: gym.Env[str, str], task: Task) -> TokenEpisode:
         """The start of a task's episode."""

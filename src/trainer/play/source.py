@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from agent_envs.panels import draw_numbers
 from agent_envs.vector import call_in_thread
 from credit.filters import is_dead
 from trainer.build import attempt, derive
 from trainer.errors import RecipeError
 from trainer.play import episode_files as recorded
 from trainer.play import failures
-from trainer.play.episode import draw_numbers
 from trainer.play.records import Task
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from trainer.play.records import Episode
 if TYPE_CHECKING:
     import gymnasium as gym
 
+    from agent_envs.spaces import Picture
     from trainer.engine import Reply
     from trainer.model.policy import Policy
-    from trainer.model.vision import Picture
     from trainer.play.records import Step, Task
 
 

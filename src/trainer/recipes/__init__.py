@@ -24,10 +24,7 @@ if TYPE_CHECKING:
 AXES = ("environment", "method", "model")
 """The kinds of parts of a recipe; their files are in the folders `environments` and so on."""
 WHEN = "when"
-STUDY = "study"
-_FOLDERS = {axis: Path(__file__).parent / f"{axis}s" for axis in AXES} | {
-    STUDY: Path(__file__).parent / "studies"
-}
+_FOLDERS = {axis: Path(__file__).parent / f"{axis}s" for axis in AXES}
 _SECTIONS = 2  # depth of sections, e.g. [policy.lora]; a deeper empty table is a value
 Key: TypeAlias = tuple[str, ...]
 
@@ -80,14 +77,14 @@ def set_option(tree: dict[str, Any], key: Key, value: Any) -> None:
 
 @cache
 def names(axis: str) -> tuple[str, ...]:
-    """Sorted names of the shipped files of an axis, or of STUDY."""
+    """Sorted names of the shipped files of an axis."""
     return tuple(sorted(path.stem for path in _FOLDERS[axis].glob("*.toml")))
 
 
 @cache
 def part(axis: str, name: str) -> Part:
     """Read a shipped part."""
-    return _make_part(name, parse_file(_FOLDERS[axis] / f"{name}.toml"))
+    return make_part(name, parse_file(_FOLDERS[axis] / f"{name}.toml"))
 
 
 def compose(words: Sequence[str | Path]) -> Composition:
@@ -109,14 +106,14 @@ def compose(words: Sequence[str | Path]) -> Composition:
             for axis in AXES:
                 if axis in table:
                     _name_part(parts, axis, str(table.pop(axis)))
-            own.append(_make_part(word, table))
+            own.append(make_part(word, table))
         else:
             near = nearest(word, _axes())
             raise RecipeError(
                 f"no recipe part, TOML file or run folder {word!r}{near}; {_LISTED}; your own are "
                 "options, env.id=module:Class and credit.name=module:Name"
             )
-    made = _layer_parts(parts, own)
+    made = layer_parts(parts, own)
     for axis, key in NEEDED.items():
         if axis not in parts and key not in made.settings:
             raise RecipeError(
@@ -128,26 +125,7 @@ def compose(words: Sequence[str | Path]) -> Composition:
     return made._replace(name="-".join(filter(None, [made.name, *stems])))
 
 
-def study(name: str) -> dict[str, Composition]:
-    """The recipes of a study by label: its environment and model with each of its methods.
-
-    Raises:
-        RecipeError: There is no such study.
-    """
-    _name_part({}, STUDY, name)
-    table = parse_file(_FOLDERS[STUDY] / f"{name}.toml")
-    parts = {axis: str(table.pop(axis)) for axis in ("environment", "model")}
-    methods, _ = table.pop("methods"), table.pop("about")
-    shared = _make_part(f"study {name}", table)
-    made = {}
-    for label, own in methods.items():
-        chosen = parts | {"method": str(own.pop("method"))}
-        composed = _layer_parts(chosen, [shared, _make_part(f"study {name}, {label}", own)])
-        made[label] = composed._replace(name=f"{name}-{label}")
-    return made
-
-
-def _layer_parts(parts: Mapping[str, str], above: Sequence[Part]) -> Composition:
+def layer_parts(parts: Mapping[str, str], above: Sequence[Part]) -> Composition:
     """The layers of some parts, and others above them."""
     shipped = {parts[axis]: part(axis, parts[axis]) for axis in AXES if axis in parts}
     layers = [one.settings for one in shipped.values()]
@@ -183,7 +161,12 @@ def _axes() -> dict[str, str]:
     return {name: axis for axis in AXES for name in names(axis)}
 
 
-def _make_part(name: str, table: dict[str, Any]) -> Part:
+def make_part(name: str, table: dict[str, Any]) -> Part:
+    """The part of a file's tables; `name` is the file's in errors.
+
+    Raises:
+        RecipeError: A condition names no other part.
+    """
     about, tables = str(table.pop("about", "")), table.pop(WHEN, {})
     when = {}
     for other, own in tables.items():

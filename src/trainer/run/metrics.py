@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from rich.console import Console
 from rich.progress import (
@@ -33,6 +32,7 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
+from agent_envs.cli.console import format_seconds
 from agent_envs.imports import message_of
 from agent_envs.machine import append_line, explain_error, write_text
 from credit.filters import is_dead
@@ -221,7 +221,7 @@ class Metrics:
         elif "loss" in values:
             parts.append(f"loss {values['loss']:.3f}")
         if done < total:
-            parts.append(f"eta {duration((total - done) * seconds / steps)}")
+            parts.append(f"eta {format_seconds((total - done) * seconds / steps)}")
         if stage not in self._bars:
             self._bars[stage] = self._progress.add_task(stage, total=total)
         self._progress.update(self._bars[stage], completed=done)
@@ -260,15 +260,6 @@ class StallWatch:
             f"{dead:.0%} of the groups of the last {_STEPS} steps had equal outcomes, which leaves "
             "little to learn; raise sampling.rollouts or sampling.temperature, or use other tasks"
         )
-
-
-def duration(seconds: float) -> str:
-    """Seconds as `45 s`, `12:05` (minutes) or `3:12:05` (hours)."""
-    minutes, rest = divmod(round(seconds), 60)
-    if not minutes:
-        return f"{rest} s"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 class Silent:
@@ -315,17 +306,6 @@ def describe(played: Sequence[Episode]) -> dict[str, float]:
         "identical_groups": float(np.mean([len(found) == 1 for found in plays])),
         **_describe_others(played),
     }
-
-
-def concentration(advantage: NDArray[np.float64], owner: NDArray[np.int64]) -> float:
-    """Mean over trajectories of max |advantage| / sum |advantage|: [N], [N] -> a share.
-
-    `owner` is the trajectory of each turn. Trajectories without credit are left out.
-    """
-    size, count = np.abs(advantage), int(owner[-1]) + 1
-    total, top = np.bincount(owner, size, count), np.zeros(count)
-    np.maximum.at(top, owner, size)
-    return float(np.mean(top[total > 0] / total[total > 0])) if total.any() else 0.0
 
 
 def _describe_others(played: Sequence[Episode]) -> dict[str, float]:

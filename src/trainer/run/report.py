@@ -17,7 +17,7 @@ import numpy as np
 
 from agent_envs import evaluation
 from agent_envs.cli import figures
-from agent_envs.cli.console import make_printable
+from agent_envs.cli.console import format_seconds, make_printable
 from agent_envs.machine import read_json, write_text
 from trainer.run import curves, metrics, rollouts
 from trainer.run.run_folder import (
@@ -145,12 +145,12 @@ def estimate_pace(lines: Sequence[dict[str, Any]], total: int) -> Pace | None:
     times = [line["time"] for line in lines[-_RECENT - 1 :] if line.get("time") is not None]
     left = ""
     if step < total and len(times) > 1:  # the median, since a run may have been stopped between
-        left = metrics.duration((total - step) * float(np.median(np.diff(times))))
+        left = format_seconds((total - step) * float(np.median(np.diff(times))))
     speeds = [line["tokens_per_second"] for line in lines if line.get("tokens_per_second")]
     return Pace(
         step=step,
         total=total,
-        spent=metrics.duration(sum(line.get("seconds") or 0.0 for line in lines)),
+        spent=format_seconds(sum(line.get("seconds") or 0.0 for line in lines)),
         left=left,
         speed=float(np.mean(speeds[-_RECENT:])) if speeds else None,
         episodes=int(sum(line.get("episodes") or 0 for line in lines)),

@@ -22,10 +22,10 @@ from agent_envs import cli
 from agent_envs.cli import play
 from agent_envs_lab import attribution
 from agent_envs_lab.study import runs
+from agent_envs_lab.study.runs import read_study
 from tests.trainer.conftest import write_parts
 from trainer import build, train
 from trainer import recipe as recipes
-from trainer import recipes as shipped
 from trainer.model.pretrained import POCKETS
 from trainer.run.metrics import TRACKERS
 from trainer.run.stopping import Stop
@@ -111,7 +111,7 @@ class Start:
         self.asked.append(train.Loop(small(recipe, *self.models), folder, Stop()))
 
     def study(self, name, methods, seeds, out, options, *, jobs, curve="", track=()):
-        loaded = [recipes.load(shipped.study(name)[method], options) for method in methods]
+        loaded = [recipes.load(read_study(name)[method], options) for method in methods]
         self.train(loaded[0], out, resume=False, console=None)
         raise Started
 

@@ -12,7 +12,7 @@ from contextlib import closing
 
 import pytest
 
-from trainer.run.lock import FILE, FolderLock, LockedError
+from agent_envs.machine import LOCK, FolderLock, LockedError
 from trainer.train import train
 
 from .conftest import quiet, short
@@ -20,7 +20,7 @@ from .conftest import quiet, short
 HOLD = """
 import sys, time
 from pathlib import Path
-from trainer.run.lock import FolderLock
+from agent_envs.machine import FolderLock
 lock = FolderLock(Path(sys.argv[1]))
 lock.take()
 print("held", flush=True)
@@ -50,10 +50,10 @@ def test_a_second_training_is_refused_in_one_line(holder, tmp_path, tiny_folder)
 def test_a_killed_process_leaves_no_lock(holder, tmp_path):
     holder.send_signal(signal.SIGKILL)
     holder.wait()
-    assert (tmp_path / FILE).is_file()
+    assert (tmp_path / LOCK).is_file()
     with closing(FolderLock(tmp_path)) as lock:
         lock.take()
-        assert str(os.getpid()) in (tmp_path / FILE).read_text()
+        assert str(os.getpid()) in (tmp_path / LOCK).read_text()
 
 
 @pytest.mark.parametrize("content", [None, "", "[]", "\x00\xff", "process 3 on \x1b"])
@@ -62,7 +62,7 @@ def test_a_lock_counts_whatever_its_file_holds(content, tmp_path):
         lock.take()
         lock.take()
         if content is not None:
-            (tmp_path / FILE).write_text(content, encoding="latin-1")
+            (tmp_path / LOCK).write_text(content, encoding="latin-1")
         holder = f"process {os.getpid()} on" if content is None else ""
         with pytest.raises(LockedError, match=f"another process trains in it .{holder}") as raised:
             FolderLock(tmp_path).take()
