@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from importlib import import_module, resources
 from typing import TYPE_CHECKING, Any
 
@@ -50,3 +51,14 @@ def require(module: str, extra: str) -> Any:
         raise ImportError(
             f"this needs the package {module} ({error}): pip install 'agent-envs[{extra}]'"
         ) from error
+
+
+def refuse_damaged(source: str, rules: Mapping[str, Any]) -> None:
+    """Refuse what breaks a rule; `rules` has what each says, and whether it is broken.
+
+    Raises:
+        BadAsset: one is; the message has the `source` and the first.
+    """
+    for said, is_broken in rules.items():
+        if is_broken:
+            raise BadAsset(f"{source}: {said}")

@@ -188,17 +188,19 @@ class Endpoint:
                 f"{name} of an endpoint must be finite and {'above' if above else 'at least'} 0, "
                 f"got {given}"
             )
-        if self.key and not _NAME.fullmatch(self.key):
-            raise ValueError(
-                "key must be the name of an environment variable, such as OPENAI_API_KEY, not the "
-                "key itself; the value given is not such a name"
-            )
         _check_address(self.url, self.key)
-        if self.budget_cost and not (self.prompt_price or self.completion_price):
-            raise ValueError(
-                f"budget_cost={self.budget_cost:g} needs prompt_price and completion_price, the "
-                "prices of a million tokens"
-            )
+        rules = {
+            "key must be the name of an environment variable, such as OPENAI_API_KEY, not the "
+            "key itself; the value given is not such a name": (
+                self.key and not _NAME.fullmatch(self.key)
+            ),
+            f"budget_cost={self.budget_cost:g} needs prompt_price and completion_price, the "
+            "prices of a million tokens": (
+                self.budget_cost and not (self.prompt_price or self.completion_price)
+            ),
+        }
+        if broken := [said for said, is_broken in rules.items() if is_broken]:
+            raise ValueError(broken[0])
 
     def ask(self, messages: Messages, *, about: str) -> str:
         """The model's answer as text; `about` names the conversation in error messages.

@@ -359,14 +359,18 @@ def _find_agent(problem: Problem) -> tuple[str, str, str]:
     """The agent's name, its location and its held object ("" for none) at the start."""
     facts = problem.facts
     starts, held, stands = facts["atlocation"], facts["holds"], facts["receptacleatlocation"]
-    if len(starts) != 1:
-        raise problem.build_error("init", f"the agent starts at one location, got {len(starts)}")
-    if len(held) > 1 or len(held) != len(facts["holdsany"]):
-        raise problem.build_error(
-            "init", "the agent holds at most one object; `holdsany` goes with it"
-        )
-    if len({receptacle for receptacle, _ in stands}) < len(stands):
-        raise problem.build_error("init", "a receptacle stands at two locations; each has one")
+    rules = {
+        f"the agent starts at one location, got {len(starts)}": len(starts) != 1,
+        "the agent holds at most one object; `holdsany` goes with it": (
+            len(held) > 1 or len(held) != len(facts["holdsany"])
+        ),
+        "a receptacle stands at two locations; each has one": (
+            len({receptacle for receptacle, _ in stands}) < len(stands)
+        ),
+    }
+    for said, is_broken in rules.items():
+        if is_broken:
+            raise problem.build_error("init", said)
     agent, start = starts[0]
     return agent, start, held[0][1] if held else ""
 

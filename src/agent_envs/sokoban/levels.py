@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_envs.assets import BadAsset, MissingAsset
+from agent_envs.assets import BadAsset, MissingAsset, refuse_damaged
 from agent_envs.panels import Panel, one_of, source_of
 from agent_envs.sokoban.board import MAX_SIDE, Room, iter_cells, iter_waves
 from agent_envs.sokoban.rooms import SHARES, find_split
@@ -130,34 +130,36 @@ def parse_level(rows: list[str], source: str) -> Room:
     if max(height, width) > MAX_SIDE:
         raise BadAsset(f"{source}: {height} rows of {width} cells, at most {MAX_SIDE} are allowed")
     board = "".join(row.ljust(width) for row in rows)
-    unknown = set(board) - set(BLANKS).union(ROWS)
-    if unknown:
-        raise BadAsset(
-            f"{source}: unknown symbol {min(unknown)!r}, known are # @ $ . * + and blank"
-        )
+    unknown = sorted(set(board) - set(BLANKS).union(ROWS))
     players, boxes, targets = (_find_symbols(board, of) for of in (PLAYERS, BOXES, TARGETS))
-    if players.bit_count() != 1:
-        raise BadAsset(f"{source}: {players.bit_count()} players (@ or +), there must be one")
-    if not boxes or boxes.bit_count() != targets.bit_count():
-        raise BadAsset(
-            f"{source}: {boxes.bit_count()} boxes ($ or *) and {targets.bit_count()} targets "
-            "(. or * or +), there must be equally many, and at least one"
-        )
-    if boxes == targets:
-        raise BadAsset(f"{source}: all boxes are on targets already, nothing is left to do")
     free = ~_find_symbols(board, WALLS) & (1 << len(board)) - 1
     floor = sum(iter_waves(players, free, width))
-    for row, column in (divmod(cell, width) for cell in iter_cells(floor)):
-        if row in (0, height - 1) or column in (0, width - 1):
-            raise BadAsset(
-                f"{source}: the walls are open at row {row + 1}, column {column + 1}; close them"
-            )
-    for row, column in (divmod(cell, width) for cell in iter_cells((boxes | targets) & ~floor)):
-        raise BadAsset(
-            f"{source}: the player cannot reach the box or target at row {row + 1}, "
-            f"column {column + 1}"
-        )
+    inner = range(1, height - 1), range(1, width - 1)
+    places, apart = (
+        [divmod(cell, width) for cell in iter_cells(cells)]
+        for cells in (floor, (boxes | targets) & ~floor)
+    )
+    edges = [
+        (row, column) for row, column in places if row not in inner[0] or column not in inner[1]
+    ]
+    rules = {
+        f"unknown symbol {''.join(unknown)[:1]!r}, known are # @ $ . * + and blank": unknown,
+        f"{players.bit_count()} players (@ or +), there must be one": players.bit_count() != 1,
+        f"{boxes.bit_count()} boxes ($ or *) and {targets.bit_count()} targets (. or * or +), there "
+        "must be equally many, and at least one": (
+            not boxes or boxes.bit_count() != targets.bit_count()
+        ),
+        "all boxes are on targets already, nothing is left to do": boxes == targets,
+        f"the walls are open at {_name_place(edges)}; close them": edges,
+        f"the player cannot reach the box or target at {_name_place(apart)}": apart,
+    }
+    refuse_damaged(source, rules)
     return Room(height, width, floor, targets, boxes, players.bit_length() - 1)
+
+
+def _name_place(places: list[tuple[int, int]]) -> str:
+    """The first place, counted from 1."""
+    return "".join(f"row {row + 1}, column {column + 1}" for row, column in places[:1])
 
 
 def _find_symbols(board: str, symbols: str) -> int:

@@ -12,7 +12,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agent_envs.assets import BadAsset, MissingAsset
+from agent_envs.assets import BadAsset, MissingAsset, refuse_damaged
 from agent_envs.panels import Panel, one_of, source_of
 from agent_envs.sotopia.scene import RELATIONSHIPS, Character, Scene, strip_markup
 
@@ -139,25 +139,28 @@ def _read_character(row: dict[str, Any], at: str) -> Character:
 def _read_pair(
     row: dict[str, Any], characters: dict[str, Character], at: str
 ) -> tuple[Character, Character]:
-    ids = row.get("agent_ids")
-    if not isinstance(ids, list) or len(ids) != 2:  # noqa: PLR2004  two sides
-        raise BadAsset(f"{at}: agent_ids must be two ids, got {ids!r:.60}")
-    for one in ids:
-        if one not in characters:
-            raise BadAsset(f"{at}: no character {one!r} in {CHARACTERS}")
-    return characters[ids[0]], characters[ids[1]]
+    one, other = _read_two(row, "agent_ids", at)
+    missing = [name for name in (one, other) if name not in characters]
+    refuse_damaged(at, {f"no character {''.join(missing[:1])!r} in {CHARACTERS}": missing})
+    return characters[one], characters[other]
+
+
+def _read_two(row: dict[str, Any], key: str, at: str) -> tuple[str, str]:
+    """A field with a text for each side."""
+    given = row.get(key)
+    if not isinstance(given, list) or len(given) != 2:  # noqa: PLR2004  two sides
+        raise BadAsset(f"{at}: {key} must be two texts, got {given!r:.60}")
+    return str(given[0]), str(given[1])
 
 
 def _read_scene(row: dict[str, Any], at: str, pair: tuple[Character, Character]) -> Scene:
-    goals, level = row.get("agent_goals"), _read_text(row, "relationship", at)
-    if not isinstance(goals, list) or len(goals) != 2:  # noqa: PLR2004  two sides
-        raise BadAsset(f"{at}: agent_goals must be two goals, got {goals!r:.60}")
+    level = _read_text(row, "relationship", at)
     if not level.isdigit() or int(level) >= len(RELATIONSHIPS):
         raise BadAsset(f"{at}: relationship must be 0 to {len(RELATIONSHIPS) - 1}, got {level!r}")
     scene = Scene(
         codename=_read_text(row, "codename", at, "") or _read_text(row, "env_id", at),
         scenario=_read_text(row, "scenario", at),
-        goals=(str(goals[0]), str(goals[1])),
+        goals=_read_two(row, "agent_goals", at),
         relationship=int(level),
         characters=pair,
     )
