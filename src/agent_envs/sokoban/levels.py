@@ -145,8 +145,8 @@ def parse_level(rows: list[str], source: str) -> Room:
     rules = {
         f"unknown symbol {''.join(unknown)[:1]!r}, known are # @ $ . * + and blank": unknown,
         f"{players.bit_count()} players (@ or +), there must be one": players.bit_count() != 1,
-        f"{boxes.bit_count()} boxes ($ or *) and {targets.bit_count()} targets (. or * or +), there "
-        "must be equally many, and at least one": (
+        f"{boxes.bit_count()} boxes ($ or *) and {targets.bit_count()} targets (. or * or +), "
+        "there must be equally many, and at least one": (
             not boxes or boxes.bit_count() != targets.bit_count()
         ),
         "all boxes are on targets already, nothing is left to do": boxes == targets,
