@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.mutations import LISTS, ROOT, faults_of
+from tools.mutations import LISTS, ROOT, faults_of
 
 
 @pytest.mark.parametrize("package", LISTS)

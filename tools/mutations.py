@@ -1,6 +1,6 @@
 """Plant faults in a copy of a package, one at a time, and report which ones the tests catch.
 
-python tests/mutations.py [agent_envs/sokoban ...] [--only WORD] [--workers 1] [--limit 300]
+python -m tools.mutations [agent_envs/sokoban ...] [--only WORD] [--workers 1] [--limit 300]
 
 `tests/<package>/faults.txt` lists the faults of `src/<package>`. A fault is a line
 "module: description (test files)", the removed text after "-" and the inserted text after "+". The
@@ -31,8 +31,8 @@ from typing import NamedTuple, NoReturn
 
 import pytest
 
-TESTS = Path(__file__).parent
-ROOT = TESTS.parent
+ROOT = Path(__file__).parents[1]
+TESTS = ROOT / "tests"
 LISTS = {str(file.parent.relative_to(TESTS)): file for file in sorted(TESTS.rglob("faults.txt"))}
 LIBRARIES = ("gymnasium", "hypothesis.strategies", "torch")
 FAST = ("-q", "-x", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", "--assert=plain")
