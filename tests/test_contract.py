@@ -45,11 +45,6 @@ def _embedded_data(monkeypatch):
         monkeypatch.delenv(f"{name}_DATA", raising=False)
 
 
-def turns(env_id: str) -> int:
-    """How many turns the audit of the anchors plays: those of a browser take long."""
-    return 10 if env_id == "WebShopSite-v0" else 120
-
-
 def best(env: gym.Env):
     """The expert of an environment that knows most."""
     return list(experts_of(type(env.unwrapped)).values())[-1]
@@ -86,10 +81,17 @@ def test_a_home_folder_decides_nothing(monkeypatch, tmp_path):
     assert child.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("env_id", [*WITHOUT_BROWSER, pytest.param("WebShopSite-v0", marks=LONG)])
-def test_bare(env_id):
+@pytest.mark.parametrize(
+    ("env_id", "turns"),
+    [
+        *((env_id, 40) for env_id in WITHOUT_BROWSER),
+        *(pytest.param(env_id, 120, marks=pytest.mark.long) for env_id in WITHOUT_BROWSER),
+        pytest.param("WebShopSite-v0", 10, marks=LONG),
+    ],
+)
+def test_bare(env_id, turns):
     env = gym.make(env_id)
-    check_contract(env, oracle=best(env), turns=turns(env_id))
+    check_contract(env, oracle=best(env), turns=turns)
 
 
 @pytest.mark.parametrize("env_id", [pytest.param("WebShopSite-v0", marks=NEEDS_BROWSER)])
