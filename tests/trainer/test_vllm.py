@@ -156,7 +156,7 @@ def test_an_adapter_is_merged(qwen, server, tmp_path):
 
 def test_a_server_of_another_shape_is_refused_before_it_breaks(qwen, server, tmp_path):
     policy = Policy.load(str(qwen))
-    other = Policy(tiny_model(len(policy.tokenizer)), policy.tokenizer)
+    other = Policy(tiny_model(policy.vocabulary), policy.tokenizer)
     refuse(server.url, other, tmp_path, "hidden_size 128, the policy's is 32")
     make_engine(EngineOptions(name="vllm", urls=(server.url,)), policy, tmp_path).close()
 
