@@ -65,13 +65,6 @@ def test_every_method_has_a_row_and_two_small_figures(logs):
     assert rows == sorted(rows)  # from the bottom, GRPO, to the top
 
 
-def test_green_is_above_the_baseline_and_none_below(logs):
-    text = figures.figure(RESULTS, logs, 2, "success")
-    assert text.count("Success in training") == 1  # drawn once
-    assert "var(--up)" in text
-    assert "var(--down)" not in text
-
-
 def test_a_study_without_the_baseline_has_a_figure(logs):
     some = [one for one in RESULTS if one.method != "grpo"]
     text = figures.figure(some, logs, 2, "valid")

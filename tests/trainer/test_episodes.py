@@ -30,15 +30,6 @@ def episode(steps, **changes):
     return Episode(**(given | changes), steps=steps)
 
 
-def test_entropy_is_the_mean_over_the_reply():
-    assert step().entropy == pytest.approx(0.4)  # (0.2 + 0.6) / 2
-    assert step(entropies=[]).entropy == 0.0
-
-
-def test_tokens_count_prompts_and_replies():
-    assert episode([step(), step(prompt_ids=[9])]).tokens == 8  # 3 + 2 + 1 + 2
-
-
 def test_file_gives_back_what_was_written(tmp_path):
     episodes = [
         episode(

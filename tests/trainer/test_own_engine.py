@@ -62,7 +62,7 @@ def assert_recorded(history, reply):
     torch.testing.assert_close(torch.tensor(reply.entropies), entropies, atol=1e-4, rtol=1e-4)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     texts=st.lists(st.text(min_size=1, max_size=40), min_size=1, max_size=6),
     seed=st.integers(0, 1000),

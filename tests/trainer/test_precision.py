@@ -55,29 +55,6 @@ def episodes():
     return conversations(small())
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("rate", "estimator"),
-    [
-        (1e-6, "mgr"),
-        *(
-            pytest.param(*one, marks=pytest.mark.long)
-            for one in ((5e-7, "mgr"), (1e-5, "mgr"), (1e-6, "grpo"))
-        ),
-    ],
-)
-def test_as_many_weights_change_and_as_far(episodes, tmp_path, rate, estimator):
-    rows = rows_of(episodes, estimator)
-    assert any(row.advantage and any(row.advantage) for row in rows)
-    full = moved(small(), rows, tmp_path, rate=rate)
-    mixed = moved(small(dtype="bfloat16"), rows, tmp_path, rate=rate)
-    assert (mixed != 0).sum() >= 0.99 * (full != 0).sum()
-    assert (mixed != 0).double().mean() >= 0.99
-    assert mixed.norm().item() == pytest.approx(full.norm().item(), rel=0.02)
-    assert mixed.abs().sum().item() == pytest.approx(full.abs().sum().item(), rel=0.02)
-    assert torch.cosine_similarity(mixed, full, dim=0) > 0.98
-
-
 def test_gradients_add_up_in_float32(episodes, tmp_path):
     """In many microbatches or in one: the same step, which sums of bfloat16 would not be."""
     rows = rows_of(episodes)
@@ -105,7 +82,7 @@ def test_sampler_and_update_read_the_same_weights(tmp_path):
         again = recompute_logprobs(policy, rows, tokens=400)
         assert 0 < np.abs(again - recorded).max() < 0.05
         assert np.abs(again - recorded).mean() < 0.005
-        moved(policy, rows_of(episodes), tmp_path, rate=1e-3, steps=3)
+        moved(policy, rows_of(episodes), tmp_path, rate=1e-3, steps=1)
 
 
 def test_what_is_trained_is_float32_and_what_is_not_is_small(episodes, tmp_path):
@@ -119,7 +96,7 @@ def test_what_is_trained_is_float32_and_what_is_not_is_small(episodes, tmp_path)
     assert kinds["base_layer"] == torch.bfloat16
     assert kinds["embed_tokens"] == kinds["input_layernorm"] == kinds["norm"] == torch.float32
     rows = rows_of(episodes)
-    assert (moved(policy, rows, tmp_path, rate=1e-5) != 0).double().mean() > 0.99
+    assert (moved(policy, rows, tmp_path, rate=1e-5, steps=2) != 0).double().mean() > 0.99
 
 
 def test_freezing_changes_nothing_that_is_said(episodes):

@@ -16,21 +16,6 @@ from trainer.model.weights import FULL, LoRA
 from .conftest import gradient, learner, rollouts, tiny
 
 
-def test_ratio_of_a_turn_is_the_geometric_mean(tiny_policy):
-    rows = make_rows(rollouts(tiny_policy, episodes=1, turns=2))
-    batch = collate(rows)
-    new = batch.logprobs + torch.where(batch.turn == 0, 0.1, -0.3)
-    new[0] += 0.05 * int((batch.turn == 0).sum())  # mean over turn 0: 0.1 + 0.05
-    gain, _ = Update(ratio="turn", clip_high=9, clip_low=1).gain(batch, new, torch.ones(len(new)))
-    torch.testing.assert_close(gain, torch.where(batch.turn == 0, math.exp(0.15), math.exp(-0.3)))
-    share = (batch.turn == 0).float().mean()
-    gain, _ = Update(ratio="sequence", clip_high=9, clip_low=1).gain(
-        batch, new, torch.ones(len(new))
-    )
-    whole = torch.exp(0.15 * share - 0.3 * (1 - share)).expand(len(new))
-    torch.testing.assert_close(gain, whole)
-
-
 @pytest.mark.parametrize("context", ["history", "turn"])
 @pytest.mark.parametrize(
     "options", [{}, {"temperature": 0.7}, {"decode": "admissible"}], ids=["free", "cool", "held"]

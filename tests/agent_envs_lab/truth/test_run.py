@@ -261,6 +261,7 @@ def test_the_number_of_processes_does_not_matter(tiny_folder, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_process_ends_when_the_one_that_started_it_is_killed(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
@@ -280,11 +281,10 @@ def test_a_process_ends_when_the_one_that_started_it_is_killed(tmp_path):
         assert started.stdout.read() == ""  # returns when the last process that holds it is gone
 
 
-def test_a_policy_that_cannot_be_loaded_is_no_killed_process(small, tmp_path):
-    for jobs in (1, 2):
-        with pytest.raises(FileNotFoundError, match=r"nowhere"):
-            measure(small("Sums", f"policy.model={tmp_path}/nowhere"), tmp_path / str(jobs), PLAN,
-                    jobs=jobs)  # fmt: skip
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.long)])
+def test_a_policy_that_cannot_be_loaded_is_no_killed_process(small, tmp_path, jobs):
+    with pytest.raises(FileNotFoundError, match=r"nowhere"):
+        measure(small("Sums", f"policy.model={tmp_path}/nowhere"), tmp_path, PLAN, jobs=jobs)
 
 
 def die(*_):

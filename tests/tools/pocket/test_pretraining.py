@@ -4,7 +4,6 @@ import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -36,21 +35,6 @@ def tokenizer():
     return AutoTokenizer.from_pretrained(FOLDER)
 
 
-def test_mistakes_are_seen_but_not_learned(tokenizer):
-    item = lessons.Lesson(
-        ["room", "no", "yes"],
-        [f"<think>mug</think><action>{name}" for name in "abc"],
-        [False, True, False],
-    )
-    ids, weights = pretraining.encode(item, tokenizer, echo=0.25, thought=3.0)
-    end = tokenizer.convert_tokens_to_ids("<|end|>")
-    closing = [weight for token, weight in zip(ids, weights, strict=True) if token == end]
-    assert closing == [0.25, 1.0, 0.25, 0.0, 0.25, 1.0]  # message, reply, message, mistake, ...
-    thoughts = tokenizer.convert_tokens_to_ids("</think>")
-    said = [weight for token, weight in zip(ids, weights, strict=True) if token == thoughts]
-    assert said == [3.0, 0.0, 3.0]
-
-
 def test_shopping_lessons_buy_what_is_asked_for(monkeypatch):
     monkeypatch.setattr(lessons, "LOOKS", 0.0)
     item = lessons.play_shop(np.random.default_rng(3), mistake=0.0)
@@ -59,24 +43,6 @@ def test_shopping_lessons_buy_what_is_asked_for(monkeypatch):
     assert "<action>search[" in item.replies[0]
     assert item.replies[-1].endswith("<action>click[buy now]</action>")
     assert item.prompts[-1].count("(chosen)") == item.prompts[0].count(": ") - 1
-
-
-def test_what_is_to_be_copied_stands_in_the_row():
-    config = replace(SMALL, steps=64, drill=32)
-    first, second = (pretraining.draw_copies(np.random.default_rng(1), 50, n, 40) for n in (16, 48))
-    for ids, weights in (*first, *second):
-        pairs = list(pairwise(ids))
-        learned = [at for at in range(1, len(ids)) if weights[at]]
-        assert learned
-        assert all(pairs[at - 1] in pairs[: at - 1] for at in learned)
-        assert set(ids) <= set(range(50))
-    tokenizer = AutoTokenizer.from_pretrained(FOLDER)
-    lengths = [
-        max(len(ids) for ids, _ in pretraining.draw_chunk(config, tokenizer, i)[0])
-        for i in range(3)
-    ]
-    assert lengths[:2] == [16, 24]
-    assert lengths[2] > 64  # then lessons
 
 
 def test_what_is_looked_up_stands_in_the_article():
@@ -112,30 +78,6 @@ def test_puzzles_are_solved_as_planned_and_a_bad_habit_multiplies_or_shies_back(
     assert 8 <= len(shy) <= 32  # the others cannot step back, and push
     for actions in shy:  # from the last push to the end
         assert actions[-1] == back[actions[-2]] == actions[-3]
-
-
-def test_a_catalogue_is_spelled_one_way(tmp_path):
-    texts = ["B0W2RN0HNB costs $10.99, Wenpel Sandals", "find me sandals b0w2rn0hnb"]
-    made = pretraining.train_tokenizer(iter(texts * 9), 1400, "shop")
-    said, seen = (made.encode(text, add_special_tokens=False) for text in (" Sandals", " sandals"))
-    assert said == seen
-    assert made.tokenize("costs $10.99")[-3:] == ["10", ".", "99"]
-    known = lessons.list_product_ids()[7]
-    shown = made.decode(made.encode(f"click[{known}]"), clean_up_tokenization_spaces=False)
-    assert shown == f"click[ {known} ]"  # blanks do not matter to the shop
-
-
-@pytest.mark.parametrize(
-    ("world", "tokens"), [("household", 1024), pytest.param("shop", 6144, marks=pytest.mark.long)]
-)
-def test_chunks_are_the_same_whoever_makes_them(tokenizer, world, tokens, monkeypatch):
-    monkeypatch.setattr(pretraining, "STEPS_A_CHUNK", 6)
-    config = replace(SMALL, world=world, tokens_per_step=tokens)
-    one, two = (pretraining.draw_chunk(config, tokenizer, 1) for _ in range(2))
-    assert one == two != pretraining.draw_chunk(config, tokenizer, 2)
-    tokens = sum(len(ids) for rows in one for ids, _ in rows)
-    budget = config.tokens_per_step * pretraining.STEPS_A_CHUNK
-    assert 0.85 * budget < tokens <= budget
 
 
 @pytest.mark.long
