@@ -19,7 +19,7 @@ from agent_envs.web import ServerError
 from agent_envs_lab import memory
 from credit.filters import is_dead
 from trainer.build import derive, load_policy, make_engine, make_rollouts, make_sampler
-from trainer.learn.rows import make_rows
+from trainer.learn.rows import join_values, make_rows
 from trainer.learn.update import recompute_logprobs
 from trainer.methods import make_method
 from trainer.play.source import draw_tasks
@@ -165,11 +165,7 @@ def _costs(
     own, passed = _time_call(
         lambda: recompute_logprobs(policy, rows, tokens=tokens, temperature=temperature)
     )
-    gap = max(
-        abs(mine - theirs)
-        for row, values in zip(rows, own, strict=True)
-        for mine, theirs in zip(values, row.logprobs, strict=True)
-    )
+    gap = float(np.abs(own - join_values(rows, "logprobs")).max())
     fine = policy.dtype == torch.float32
     state: Literal["ok", "warning"] = "ok" if gap < (1e-3 if fine else 1.0) else "warning"
     yield Finding(
