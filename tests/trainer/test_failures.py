@@ -205,8 +205,17 @@ def walks(text, row):
     )
 
 
-@pytest.mark.parametrize("where", ["reset", "step"])
-@pytest.mark.parametrize("context", ["history", "turn"])
+@pytest.mark.parametrize(
+    ("context", "where"),
+    [
+        ("history", "step"),
+        ("turn", "reset"),
+        *(
+            pytest.param(*one, marks=pytest.mark.long)
+            for one in (("history", "reset"), ("turn", "step"))
+        ),
+    ],
+)
 def test_the_other_groups_update_is_bit_equal(context, where, tiny_folder, fails, tmp_path):
     """One group fails whole; the update is that of a step which never had the group."""
     options = [f"prompt.context={context}", "env.max_turns=5", "credit.name=gigpo"]

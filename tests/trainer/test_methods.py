@@ -55,9 +55,7 @@ def chosen(*options):
 # runs
 
 
-# All methods once with all weights, and adapters where there is a second model.
-ADAPTED = {"istar"}
-# `make test` leaves out those without state of their own or with that of another one here, and HAS,
+# `make test` leaves out adapters, those without state of their own or with that of another one here, and HAS,
 # whose decomposer takes longest.
 LONG = {"istar of tokens", "dapo", "dpo", "critic of its own", "has"}
 
@@ -67,7 +65,7 @@ LONG = {"istar of tokens", "dapo", "dpo", "critic of its own", "has"}
     [
         pytest.param(
             *(name, lora),
-            marks=pytest.mark.long if (lora > 0) != (name in ADAPTED) or name in LONG else (),
+            marks=pytest.mark.long if lora or name in LONG else (),
             id=f"{name}-{'lora' if lora else 'full'}",
         )
         for name in METHODS

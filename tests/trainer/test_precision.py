@@ -110,7 +110,7 @@ def test_freezing_changes_nothing_that_is_said(episodes):
     assert policy.model.model.layers[0].mlp.up_proj.weight.dtype == torch.bfloat16
 
 
-@pytest.mark.parametrize("lora", [FULL, LoRA(rank=4)])
+@pytest.mark.parametrize("lora", [FULL, pytest.param(LoRA(rank=4), marks=pytest.mark.long)])
 def test_copies_and_files_keep_every_digit(episodes, tmp_path, lora):
     policy = small(dtype="bfloat16", lora=lora)
     policy.name = str(tmp_path / "base")
@@ -159,7 +159,13 @@ WORDS = [
 ]
 
 
-@pytest.mark.parametrize("setting", sorted(set().union(*map(settings, WORDS))))
+@pytest.mark.parametrize(
+    "setting",
+    [
+        pytest.param(one, marks=pytest.mark.long if one[0] == "bfloat16" else ())
+        for one in sorted(set().union(*map(settings, WORDS)))
+    ],
+)
 def test_every_recipe_trains(episodes, tmp_path, setting):
     """Two steps at its rate change what it trains: the first of LoRA moves B alone."""
     dtype, rank, decay, rate = setting

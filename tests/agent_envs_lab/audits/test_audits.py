@@ -282,7 +282,14 @@ def test_the_page_has_every_id():
             assert f"| `{env_id}`" in table
 
 
-@pytest.mark.parametrize("env_id", ["AlfWorld-v0", "EZPoints-v0", "Sokoban-v0", "VisualSokoban-v0"])
+@pytest.mark.parametrize(
+    "env_id",
+    [
+        "EZPoints-v0",
+        "Sokoban-v0",
+        *(pytest.param(one, marks=pytest.mark.long) for one in ("AlfWorld-v0", "VisualSokoban-v0")),
+    ],
+)
 def test_the_environments_audits_pass(env_id):
     env = gym.make(env_id)
     assert isinstance(env, AgentEnv)
