@@ -55,8 +55,8 @@ def chosen(*options):
 # runs
 
 
-# `make test` leaves out adapters, those without state of their own or with that of another one here, and HAS,
-# whose decomposer takes longest.
+# `make test` leaves out adapters, those without state of their own or with that of another one
+# here, and HAS, whose decomposer takes longest.
 LONG = {"istar of tokens", "dapo", "dpo", "critic of its own", "has"}
 
 
