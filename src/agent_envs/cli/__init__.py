@@ -1,7 +1,7 @@
 """The commands of `agent-envs`. User errors are printed as one line, without a traceback.
 
-Importing this module needs only the standard library. Each command imports its dependencies when it
-is called, so that every help page works without torch.
+Importing this module needs what the environments need. Each command imports its dependencies when
+it is called, so that every help page works without torch.
 """
 
 from __future__ import annotations
