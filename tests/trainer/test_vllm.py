@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 import torch
@@ -53,6 +54,8 @@ def qwen(tmp_path_factory):
         initializer_range=0.02,
         eos_token_id=tokenizer.eos_token_id,
     )
+    # what a server would take where it is not told otherwise, as many instruct models have it
+    model.generation_config.update(top_k=2, top_p=0.5, repetition_penalty=1.3, do_sample=True)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
@@ -139,6 +142,28 @@ def talk(engine, policy, seed=0):
         return await session.reply(0, Prompt(policy.chat.opening("look")))
 
     return asyncio.run(one())
+
+
+def test_replies_are_drawn_from_the_whole_distribution(qwen, server, tmp_path):
+    """400 first tokens against the model's probabilities: chi-square over groups of tokens."""
+    assert json.loads((qwen / "generation_config.json").read_text())["top_k"] == 2
+    policy = Policy.load(str(qwen))
+    engine = make_engine(EngineOptions(name="vllm", urls=(server.url,)), policy, tmp_path)
+    prompt = policy.chat.opening("look")
+
+    async def draw():
+        session = engine.open(range(400), Decoding(max_reply_tokens=1))
+        return await asyncio.gather(*(session.reply(row, Prompt(prompt)) for row in range(400)))
+
+    drawn = torch.tensor([reply.ids[0] for reply in asyncio.run(draw())])
+    engine.close()
+    with torch.no_grad():
+        chance = policy.model(torch.tensor([prompt])).logits[0, -1].softmax(-1)
+    group = torch.arange(len(chance)) % 8
+    expected = 400 * torch.zeros(8).index_add(0, group, chance)
+    found = torch.bincount(group[drawn], minlength=8)
+    assert ((found - expected) ** 2 / expected).sum() < 26  # 0.05% of chi-square, 7 degrees
+    assert len(drawn.unique()) > 100  # the model is nearly uniform
 
 
 def test_an_adapter_is_merged(qwen, server, tmp_path):

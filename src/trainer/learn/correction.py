@@ -69,8 +69,7 @@ def correct_rows(
     """
     own = recompute_logprobs(policy, rows, tokens=tokens, temperature=temperature)
     gap = own - join_values(rows, "logprobs")
-    lengths = np.array([len(row.at) for row in rows], dtype=int)
-    owner = np.repeat(np.arange(len(rows)), lengths)
+    owner = np.repeat(np.arange(len(rows)), np.array([len(row.at) for row in rows], int))
     weight, above = truncate_ratios(
         torch.from_numpy(gap),
         torch.from_numpy(owner) if correction.level == "sequence" else None,

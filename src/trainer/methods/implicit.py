@@ -196,10 +196,7 @@ class WithPRM(Method):
 
     def state(self) -> dict[str, Any]:
         """The model and its optimiser."""
-        return {
-            "weights": self.learner.model.weights(),
-            "learner": self.learner.state_dict(),
-        }
+        return {"weights": self.learner.model.weights(), "learner": self.learner.state_dict()}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restore the model and its optimiser."""
