@@ -47,14 +47,9 @@ if TYPE_CHECKING:
 _CANARY = Decoding(temperature=0.7, max_reply_tokens=8)  # not 1: raw log-probabilities differ
 _CANARIES = 4
 _TOKENS = 1 << 16  # of the canary's one batch
-_WHOLE = {
-    "top_p": 1.0,
-    "top_k": 0,
-    "min_p": 0.0,
-    "repetition_penalty": 1.0,
-    "presence_penalty": 0.0,
-    "frequency_penalty": 0.0,
-}
+_WHOLE: dict[str, Any] = dict.fromkeys(("top_p", "repetition_penalty"), 1.0) | dict.fromkeys(
+    ("top_k", "min_p", "presence_penalty", "frequency_penalty"), 0
+)
 """What would change the distribution; a server takes what is not given from the model's files."""
 _NOISE, _LEAST = 0.5, 0.05  # of the weights' deviation, in the proof that the servers follow
 
