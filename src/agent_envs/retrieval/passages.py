@@ -169,7 +169,7 @@ def parse_passage(record: Any) -> Passage:
         title, text = title or (first[1:-1] if quoted else first), rest
     if not isinstance(title, str) or not isinstance(text, str):
         raise TypeError(f"title and text must be strings, got {record!r:.60}")
-    known = record.get("id")
+    known = record.get("id", record.get("_id"))  # the latter in BEIR
     if known is None:
         known = sha256(f"{title}\n{text}".encode(errors="surrogatepass")).hexdigest()[:16]
     return Passage(str(known), title, text, quoted=contents is None or first != title)

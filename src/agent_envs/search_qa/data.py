@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from hashlib import blake2b
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.xz", ".json", ".parquet")
 _ANSWERS = ("answers", "golden_answers", "possible_answers", "target")
 _SHARD = re.compile(r"-\d+-of-\d+$")  # in names of files with a part of a split
+_PAIR = 2
 _TENTHS = {"test": range(1), "val": range(1, 2), "train": range(2, 10)}
 
 
@@ -161,7 +163,7 @@ def read_question(row: Any, name: str, split: str = "") -> Question:
         encodable(text),
         answers,
         gold=tuple(str(passage) for passage in _read_list(row.get("gold"))),
-        steps=tuple(_read_list(row.get("decomposition"))),
+        steps=tuple(_read_steps(row)),
         kind=str(row.get("type") or row.get("dataset") or row.get("data_source") or ""),
         split=str(row.get("split") or split),
     )
@@ -182,18 +184,27 @@ def _read_answers(row: Mapping[str, Any]) -> list[Any]:
     return [*_read_list(answer), *_read_list(row.get("answer_aliases"))]
 
 
+def _read_steps(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The simpler questions: objects, or pairs of question and answer; others are left out."""
+    for step in _read_list(row.get("decomposition") or row.get("question_decomposition")):
+        if isinstance(step, Mapping):
+            yield dict(step)
+        elif isinstance(step, Sequence) and not isinstance(step, str) and len(step) == _PAIR:
+            yield {"question": step[0], "answer": step[1]}
+
+
 def _read_list(value: Any) -> list[Any]:
-    """A value as a list: the list itself, a JSON list in a text (PopQA), or [value]."""
+    """A value as a list: the list itself, one in a text (PopQA), SQuAD's object, or [value]."""
     if value is None:
         return []
     if isinstance(value, str):
-        with suppress(ValueError):
-            if value.startswith("["):
-                return list(json.loads(value))
+        for read in (json.loads, ast.literal_eval) if value.startswith("[") else ():
+            with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+                return list(read(value))
         return [value] if value.strip() else []
-    if isinstance(value, Mapping) or not hasattr(value, "__iter__"):
-        return [value]
-    return list(value)
+    if isinstance(value, Mapping):
+        return _read_list(value["text"]) if "text" in value else [value]
+    return list(value) if hasattr(value, "__iter__") else [value]
 
 
 def _read_rows(path: Path) -> list[Any]:

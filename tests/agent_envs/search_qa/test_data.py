@@ -11,6 +11,7 @@ import pytest
 
 from agent_envs import BadAsset, MissingAsset
 from agent_envs.search_qa.data import open_data, read_question
+from agent_envs.search_qa.env import SearchQA
 
 
 def test_our_own_format(folder):
@@ -25,6 +26,10 @@ def test_all_that_a_question_may_have():
     row = {"_id": 0, "query": "Q", "answers": ["A", "A", 7, None], "gold": [3], "type": "bridge"}
     question = read_question(row | {"decomposition": steps, "split": "dev"}, "q-9", "train")
     assert question == ("0", "Q", ("A", "7"), ("3",), tuple(steps), "bridge", "dev")
+    pairs = [["Who?", "She"], ("Where?", "Here"), "alone", ["one"], None]  # MuSiQue in HippoRAG
+    found = read_question({"question": "Q", "answer": "A", "decomposition": pairs}, "q")
+    assert found.steps == (steps[0], {"question": "Where?", "answer": "Here"})
+    assert found.bridges == ("She",)
     odd = read_question({"id": "\ud800", "question": "x\udfff", "answers": ["\ud800"]}, "q")
     assert odd[:3] == ("\ufffd", "x\ufffd", ("\ufffd",))
 
@@ -39,6 +44,9 @@ def test_all_that_a_question_may_have():
         ({"possible_answers": '["Paris", "Paname"]'}, ["Paris", "Paname"]),  # PopQA
         ({"answer": "Paris", "answer_aliases": ["Lutetia"]}, ["Paris", "Lutetia"]),  # MuSiQue
         ({"answer": "[sic] Paris"}, ["[sic] Paris"]),
+        ({"answers": {"text": ["Paris", "Lutetia"], "answer_start": [3, 9]}}, ["Paris", "Lutetia"]),
+        ({"answers": "['Paris', \"L'Île\"]"}, ["Paris", "L'Île"]),  # of a CSV file
+        ({"answers": "[" * 9000}, ["[" * 9000]),
         ({"answer": 1887}, ["1887"]),
         ({"reward_model": {"ground_truth": {"target": "Paris"}}}, ["Paris"]),  # verl
         ({"reward_model": {"ground_truth": "Paris", "style": "rule"}}, ["Paris"]),
@@ -109,6 +117,9 @@ def test_the_public_questions_and_passages(shared_data):
     golds = [gold for question in data.questions.values() for gold in question.gold]
     assert all(gold in data.corpus.place for gold in golds)
     assert {question.kind for question in data.questions.values()} >= {"nq", "popqa"}
+    env = SearchQA(data=shared_data / "search_qa", split="all")
+    for task_id in data.questions:
+        assert env.reset(options={"task_id": task_id})[1]["goal"]
 
 
 def test_splits_by_the_names_of_files(tmp_path):
