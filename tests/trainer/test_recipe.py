@@ -13,10 +13,12 @@ import tomlkit
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_envs.evaluation import draw_panel
 from agent_envs.experts import experts_of
 from agent_envs.imports import find_creator, has_option
 from trainer import recipe, recipes
 from trainer.errors import RecipeError
+from trainer.play.environments import make_env
 
 
 def written(tmp_path, text):
@@ -51,6 +53,18 @@ def test_every_option_of_an_environment_is_one_it_has():
             env = recipe.load(f"{words} {model}").env
             creator = find_creator(env.id, option="env.id")
             assert all(has_option(creator, option) for option in env.options), words
+
+
+@pytest.mark.parametrize("environment", recipes.names("environment"))
+def test_the_panels_of_a_recipe_are_there_without_any_data(environment):
+    """What a person types first, with a model of their own."""
+    loaded = recipe.load(f"{environment} gigpo", ["policy.model=/a/model"])
+    for split, tasks in (
+        (loaded.env.split, loaded.env.games),
+        (loaded.eval.split, loaded.eval.tasks),
+    ):
+        env = make_env(loaded.env, loaded.prompt, split=split)
+        assert draw_panel(env.unwrapped.panel, tasks)
 
 
 def test_a_condition_names_another_part():
