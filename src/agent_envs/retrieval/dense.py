@@ -128,7 +128,7 @@ class Dense:
                     f"the index in {folder} has {key} {saved.get(key)!r}, but {value!r} is needed; "
                     "make it again with `agent-envs retrieval index`"
                 )
-        index = faiss.read_index(str(folder / "index.faiss"), faiss.IO_FLAG_MMAP)
+        index = faiss.read_index(str(folder / "index.faiss"), faiss.IO_FLAG_MMAP_IFC)
         return cls(passages, encoder, index)
 
     def save(self, folder: Path) -> None:

