@@ -26,6 +26,7 @@ from agent_envs import web
 from agent_envs.assets import require
 from agent_envs.options import check_options
 from agent_envs.panels import nearest
+from agent_envs.replies import split_thoughts
 from agent_envs.web import (
     BadAnswerError,
     NoAnswerError,
@@ -552,9 +553,7 @@ def read_json(text: str, opening: str = "{") -> Any:
         return json.loads(text, object_pairs_hook=refuse_repetition)
     except (ValueError, RecursionError):
         pass
-    _, closed, answer = text.partition("</think>")
-    if not closed:
-        answer = "" if text.lstrip().startswith("<think>") else text
+    answer = split_thoughts(text).said
     decoder = json.JSONDecoder(object_pairs_hook=refuse_repetition)
     found, at = None, answer.find(opening)
     for _ in range(_MOST_STARTS):

@@ -1,11 +1,12 @@
-"""Replies of a model: blocks between tags, and ParseReply, which extracts the action.
+"""Replies of a model: thoughts, blocks between tags, code fences, and ParseReply.
 
-A malformed reply is an invalid turn.
+A malformed reply is an invalid turn. What a thought has inside is never read: a model drafts there.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal, SupportsFloat
+import re
+from typing import Any, Literal, NamedTuple, SupportsFloat
 
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
@@ -17,11 +18,34 @@ from agent_envs.spaces import OBSERVATION_LENGTH, FreeText
 
 TAGS = ("think", "action")
 """The tags of a reply; the last has the action."""
+THOUGHTS = ("think", "reasoning")
+"""Tags of a thought."""
+OPENINGS = tuple(f"<{tag}>" for tag in THOUGHTS)
+_THOUGHT = re.compile(rf"(</?(?:{'|'.join(THOUGHTS)})>)")
+_OPENING = re.compile(
+    r"(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary)[^<]*<\|message\|>"  # gpt-oss
+    r"|(?:<\|start\|>assistant)? to=self<\|message\|>|<\|channel>thought\n?|\[THINK\]"
+    r"|<seed:think>|<\|START_THINKING\|>"
+)
+_ANSWER = re.compile(
+    r"(?:<\|start\|>assistant)?(?:<\|channel\|>final[^<]*| to=user)<\|message\|>"
+    r"|<\|(?:START|END)_RESPONSE\|>"
+)
+_CLOSING = re.compile(
+    r"<\|end\|>|<\|eom\|>|<channel\|>|\[/THINK\]|</seed:think>|<\|END_THINKING\|>"
+)
+"""Marks of other families of models: of a thought's start, of an answer, of a thought's end."""
+_FENCE = re.compile(r"```\w*[ \t]*\r?\n(.*)```", re.DOTALL)
 
 
 def write_block(tag: str, content: str) -> str:
     """`<tag>content</tag>`."""
     return f"<{tag}>{content}</{tag}>"
+
+
+def join_thought(thought: str, reply: str) -> str:
+    """A reply with the thought that its server has taken out, "" for none."""
+    return write_block(THOUGHTS[0], thought) + reply if thought else reply
 
 
 def split_block(reply: str, tag: str) -> tuple[str, str | None, str]:
@@ -34,14 +58,71 @@ def split_block(reply: str, tag: str) -> tuple[str, str | None, str]:
     return before, content if closed else None, after
 
 
+def mark_thoughts(reply: str) -> str:
+    """A reply whose thoughts all stand between `<think>` and `</think>`, or tags of `THOUGHTS`.
+
+    Templates of thinking models end the prompt with `<think>`, so that the reply has only the end
+    of its thought; other families have marks or channels of their own.
+    """
+    if _OPENING.search(reply) or _ANSWER.search(reply):
+        reply = _CLOSING.sub("</think>", _ANSWER.sub("", _OPENING.sub("<think>", reply)))
+    for tag in THOUGHTS:
+        before, closed, _ = reply.partition(f"</{tag}>")
+        if closed and f"<{tag}>" not in before:
+            return f"<{tag}>{reply}"
+    return reply
+
+
+class Split(NamedTuple):
+    """A reply's closed thoughts, what it says outside of them, and a thought that never ends."""
+
+    thoughts: list[str]
+    said: str
+    endless: str
+
+
+def split_thoughts(reply: str) -> Split:
+    """Split a reply; texts around a thought get lines of their own, so that they form no tag."""
+    thoughts: list[str] = []
+    said: list[str] = []
+    held, closing = said, ""
+    for part in _THOUGHT.split(mark_thoughts(reply)):
+        if closing and part == closing:
+            thoughts.append("".join(held))
+            held, closing = said, ""
+            said.append("\n")
+        elif not closing and part in OPENINGS:
+            held, closing = [], f"</{part[1:]}"
+        else:
+            held.append(part)
+    return Split(thoughts, "".join(said), "".join(held) if closing else "")
+
+
+def unwrap_fence(text: str) -> str:
+    """The content of a text that is one fenced block of code; any other text as it is, stripped."""
+    text = text.strip()
+    fence = _FENCE.fullmatch(text)
+    return fence[1].strip() if fence and "```" not in fence[1] else text
+
+
 def read_action(reply: str, tags: tuple[str, ...] = TAGS) -> str | None:
     """The last tag's text; None unless `reply` is exactly one block per tag, in order.
 
-    Whitespace around the blocks and around the action is ignored; an empty action gives None.
+    Whitespace around the blocks and around the action is ignored; an empty action gives None. For
+    a first tag of `THOUGHTS` there may be several thoughts; without one, thoughts are left out.
     """
-    if any(reply.count(mark) != 1 for tag in tags for mark in (f"<{tag}>", f"</{tag}>")):
+    if tags[0] in THOUGHTS and len(tags) > 1:
+        thoughts, closed, rest = mark_thoughts(reply).rpartition(f"</{tags[0]}>")
+        outside, tags = split_thoughts(thoughts + closed).said, tags[1:]
+        if not closed:
+            return None
+    else:
+        _, rest, outside = split_thoughts(reply)
+    if _THOUGHT.search(rest) or any(
+        rest.count(mark) != 1 for tag in tags for mark in (f"<{tag}>", f"</{tag}>")
+    ):
         return None
-    outside, content, rest = "", None, reply
+    content = None
     for tag in tags:
         before, content, rest = split_block(rest, tag)
         outside += before
@@ -49,8 +130,12 @@ def read_action(reply: str, tags: tuple[str, ...] = TAGS) -> str | None:
 
 
 def guess_action(reply: str, tag: str) -> str | None:
-    """The likeliest action of a malformed reply: the text after the last `<tag>`, or all of it."""
-    return reply.rpartition(f"<{tag}>")[2].partition(f"</{tag}>")[0].strip() or None
+    """The likeliest action of a malformed reply: the text after the last `<tag>`, or all of it.
+
+    Thoughts are left out.
+    """
+    said = "".join(split_thoughts(reply)[1:])
+    return said.rpartition(f"<{tag}>")[2].partition(f"</{tag}>")[0].strip() or None
 
 
 class ParseReply(gym.Wrapper[str, str, str, str], RecordConstructorArgs):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 
 import credit
+from agent_envs.replies import join_thought
 from agent_envs_adapters import check_version
 from agent_envs_adapters.episodes import Episodes, text_episodes
 from credit.rows import rows_of
@@ -132,7 +133,7 @@ def _reply(response: NeMoGymResponse) -> str:
         part.text for item in response.output if item.type == "reasoning" for part in item.summary
     )
     text = extract_text(response)
-    return f"<think>{thoughts}</think>{text}" if thoughts else text
+    return join_thought(thoughts, text)
 
 
 def dataset_rows(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from typing_extensions import override
 
 import credit
+from agent_envs.replies import join_thought
 from agent_envs_adapters import check_version
 from agent_envs_adapters.episodes import text_episodes
 from credit.rows import rows_of
@@ -145,8 +146,7 @@ class AgentEnvsEnv(vf.Env[AgentEnvsEnvConfig]):
 def _reply(segment: vf.Segment) -> str:
     """The reply as it was sampled, also where the client has taken the thoughts out."""
     last = segment.messages[-1]
-    thoughts = getattr(last, "reasoning_content", None)
-    return f"<think>{thoughts}</think>{segment.last_reply}" if thoughts else segment.last_reply
+    return join_thought(getattr(last, "reasoning_content", None) or "", segment.last_reply)
 
 
 def _record(trace: vf.Trace, episode: TextEpisode, nodes: list[list[int]]) -> None:

@@ -100,12 +100,16 @@ def _model(policy: Policy) -> Finding:
     trained = sum(p.numel() for p in policy.parameters())
     whole = sum(p.numel() for p in policy.model.parameters())
     sees = f", {len(policy.vision.marks)} tokens mark images" if policy.vision else ""
+    chat = policy.chat
+    ends = " or ".join(repr(chat.tokenizer.decode([i])) for i in sorted(chat.ends))
+    begun = f" follows {chat.prefill!r} and" if chat.prefill else ""
+    parts = " has a channel for its thought and" if chat.channels else ""
     return Finding(
         "ok",
         "model",
         f"{policy.name}: {whole / 1e6:,.1f} million weights, {trained / 1e6:,.1f} million trained, "
         f"products in {str(policy.dtype).removeprefix('torch.')} on {policy.device}; its chat "
-        f"template can grow turn by turn{sees}",
+        f"template can grow turn by turn, a reply{begun}{parts} ends with {ends}{sees}",
     )
 
 

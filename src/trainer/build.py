@@ -63,6 +63,7 @@ def load_policy(model: Model, source: Path | None = None) -> Policy:
         dtype=model.dtype,
         device=device,
         gradient_checkpointing=model.gradient_checkpointing,
+        template=model.template,
     )
 
 

@@ -21,6 +21,33 @@ TAGS = ("think", "action")
         ("<think>1 < 2 and <b>bold</b></think><action>a > b</action>", "a > b"),
         ("<think>漢字</think><action>é🎉</action>", "é🎉"),
         ("<think>a\nb\r\nc</think><action>two\nlines</action>", "two\nlines"),
+        ("the prompt ends with the tag</think><action>go</action>", "go"),
+        ("I could <action>stop</action> or\n</think>\n\n<action>go</action>", "go"),
+        ("<think>a</think><think>b</think><action>go</action>", "go"),
+        ("native\n</think>\n\n<think>asked for</think>\n<action>go</action>", "go"),
+        ("<think>a <action>stop</action> <think> b</think><action>go</action>", "go"),
+        (
+            (
+                "<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>"
+                "<action>go</action>"
+            ),
+            "go",
+        ),
+        (
+            (
+                "<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>"
+                "<think>b</think><action>go</action>"
+            ),
+            "go",
+        ),
+        (
+            " to=self<|message|>a<|eom|><|start|>assistant to=user<|message|><action>go</action>",
+            "go",
+        ),
+        ("<|channel>thought\na\n<channel|><action>go</action>", "go"),
+        ("[THINK]a[/THINK]<action>go</action>", "go"),
+        ("<|START_THINKING|>a<|END_THINKING|><|START_RESPONSE|><action>go</action>", "go"),
+        ("<seed:think>a</seed:think><action>go</action>", "go"),
     ],
 )
 def test_the_required_form(reply, action):
@@ -45,13 +72,17 @@ def test_the_required_form(reply, action):
         "<action>go</action><think>a</think>",
         "<think>a<action>go</action></think>",
         "<action><think>a</think>go</action>",
-        "<think>a</think><think>b</think><action>go</action>",
+        "a<think></think><action>go</action>",
+        "<think>a</think><action>go</action><think>b</think>",
+        "<think>a</think><action>go</action><think>b",
+        "<|channel|>final<|message|><action>go</action>",
+        "<|channel|>analysis<|message|>a <action>go</action>",
+        "a <action>go</action></think>",
         "<think>a</think><action>go</action><action>stop</action>",
         "</think>a<think></action>go<action>",
         "<think>a</think></action><action>go",
         "<THINK>a</THINK><ACTION>go</ACTION>",
         "<think>a</think><action>go</action></think>",
-        "<think>a<think></think><action>go</action>",
         "< think >a</ think >< action >go</ action >",
     ],
 )
@@ -71,10 +102,10 @@ def test_what_was_put_in_comes_out(thought, action, blanks):
 
 @given(st.lists(st.sampled_from(["<think>", "</think>", "<action>", "</action>", "a", " "])))
 def test_only_the_right_sequence_of_marks_passes(parts):
-    marks = [p for p in parts if p.startswith("<")]
     parsed = read_action("".join(parts), TAGS)
     if parsed is not None:
-        assert marks == ["<think>", "</think>", "<action>", "</action>"]
+        marks = [part for part in parts if part.startswith("<")]
+        assert marks[-3:] == ["</think>", "<action>", "</action>"]
         assert set(parsed) == {"a"} or set(parsed) == {"a", " "}
 
 
@@ -82,6 +113,8 @@ def test_other_tags():
     assert read_action("<search>q</search>", ("search",)) == "q"
     assert read_action("<a>1</a><b>2</b><c>3</c>", ("a", "b", "c")) == "3"
     assert read_action("<a>1</a><c>3</c><b>2</b>", ("a", "b", "c")) is None
+    assert read_action("why</think><a>1</a>\n<b>2</b>", ("a", "b")) == "2"
+    assert read_action("<reasoning>a</reasoning><b>2</b>", ("reasoning", "b")) == "2"
 
 
 def made(**options) -> ParseReply:
@@ -123,7 +156,8 @@ def test_a_turn_limit_inside_counts_them_too():
         ("<action>right</action>", "right"),
         ("I go <action>left</action> no, <action> right </action> .", "right"),
         ("<think>a</think><action>right", "right"),
-        ("<think>a</think>\nright", "<think>a</think>\nright"),
+        ("<think>a</think>\nright", "right"),
+        ("I may <action>left</action> ...</think>\nright", "right"),
     ],
 )
 def test_attempt_steps_the_world_and_still_says_malformed(reply, action):

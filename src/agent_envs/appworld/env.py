@@ -15,6 +15,7 @@ from agent_envs.appworld.prompt import TEMPLATE
 from agent_envs.appworld.remote import HttpWorld
 from agent_envs.contract import AgentEnv, Turn
 from agent_envs.panels import Panel, one_of, source_of
+from agent_envs.replies import split_thoughts
 from agent_envs.spaces import OBSERVATION_LENGTH
 
 if TYPE_CHECKING:
@@ -280,19 +281,10 @@ def read_reply(reply: str, max_thinking: int) -> tuple[str, bool]:
     The code is the first ```python block outside of closed thoughts. The form is right with a block
     that calls `apis.`, and without an unclosed `<think>` of more than `max_thinking` characters.
     """
-    said = _cut_thoughts(reply)
-    block = _BLOCK.search(said)
+    _, said, endless = split_thoughts(reply)
+    block = _BLOCK.search(said) or _BLOCK.search(endless)
     code = block[1].strip("\n") if block else ""
-    _, opened, endless = said.partition("<think>")
-    rambling = bool(opened) and len(endless) > max_thinking
-    return code, "apis." in code and not rambling
-
-
-def _cut_thoughts(reply: str) -> str:
-    """A reply without its closed thoughts, in linear time for any number of openings."""
-    *before, rest = reply.split("</think>")
-    parts = (part.partition("<think>") for part in before)
-    return "".join(text + ("" if opened else "</think>") for text, opened, _ in parts) + rest
+    return code, "apis." in code and len(endless) <= max_thinking
 
 
 def classify_feedback(feedback: str) -> str:

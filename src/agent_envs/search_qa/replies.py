@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from agent_envs.replies import split_block
+from agent_envs.replies import OPENINGS, mark_thoughts, split_block, split_thoughts
 
 TAGS = ("think", "search", "information", "answer", "reasoning", "tool", "result")
 _MARK = re.compile(
@@ -22,7 +22,6 @@ or with a bar (`[INST]`, `[/INST]`, `[gMASK]`, `[multimodal]`, `[|user|]`), but 
 (`[Ar]`) or notes (`[1]`); MiniMax's `]~b]` and `[e~[`; `|||NAME|||`.
 """
 _ESCAPED = {"<": "&lt;", "[": "&#91;", "]": "&#93;", "|": "&#124;"}
-_THOUGHT = re.compile(r"<(think|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL)
 
 
 class Request(NamedTuple):
@@ -42,8 +41,7 @@ def read_request(reply: str, kinds: tuple[str, ...], results: str) -> Request:
     `results` is the tag that only the environment writes; a reply with it has no request. So an
     answer in a thought, one of several answers, or results written by the agent never count.
     """
-    reply = open_thought(reply)
-    said = _THOUGHT.sub(" ", reply)  # so that the text around it cannot form a tag
+    thoughts, said, _ = split_thoughts(reply)
     opened = [(kind, said.count(f"<{kind}>"), said.count(f"</{kind}>")) for kind in kinds]
     tagged = [kind for kind, opens, closes in opened if opens or closes]
     if len(tagged) != 1 or f"<{results}" in said or f"</{results}" in said:
@@ -52,19 +50,9 @@ def read_request(reply: str, kinds: tuple[str, ...], results: str) -> Request:
     before, content, after = split_block(said, kind)
     if (kind, 1, 1) not in opened or not (content and content.strip()):
         return Request()
-    thought = _THOUGHT.match(reply.lstrip())
-    alone = not (before.strip() or after.strip())
-    neat = thought is not None and thought[0].endswith(">") and alone
-    return Request(kind, content.strip(), neat)
-
-
-def open_thought(reply: str) -> str:
-    """The reply, with `<think>` prepended if the prompt ended with it."""
-    for tag in ("think", "reasoning"):
-        before, closed, _ = reply.partition(f"</{tag}>")
-        if closed and f"<{tag}>" not in before:
-            return f"<{tag}>{reply}"
-    return reply
+    alone = bool(thoughts) and not (before + after).strip()
+    starts = mark_thoughts(reply).lstrip().startswith(OPENINGS)
+    return Request(kind, content.strip(), alone and starts)
 
 
 @lru_cache(maxsize=4096)  # the same passages are found repeatedly

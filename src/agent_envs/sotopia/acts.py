@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agent_envs.endpoint import RepeatedKeyError, refuse_repetition
+from agent_envs.replies import split_thoughts, unwrap_fence
 
 if TYPE_CHECKING:
     from agent_envs.sotopia.scene import Deal, Game
@@ -19,6 +20,7 @@ HOW = (
     '{"action_type": "speak", "argument": "Good morning."}, with action_type one of '
     f"{', '.join(KINDS)}."
 )
+_MARKUP = re.compile(r"```|</?action>|\"action_type\"")
 _MARKED = re.compile(r"\[(action|non-verbal communication)\]\s*(.*)", re.DOTALL)
 
 
@@ -78,18 +80,24 @@ def speak(text: str) -> Act:
 def parse_act(text: str, game: Game | None = None, side: int = 0) -> Act:
     """The act of a text: JSON if it begins with a brace, else a spoken line.
 
-    The displayed forms of acts (`[action] ...`, `left the conversation`) are accepted as these
-    acts. Offers are in the terms of `game`, made by `side`.
+    Thoughts and a code fence around the whole are left out. The displayed forms of acts
+    (`[action] ...`, `left the conversation`) are accepted as these acts. Offers are in the terms of
+    `game`, made by `side`.
 
     Raises:
         ValueError: not an act; the message has the form of one.
     """
-    text = text.strip()
+    _, said, endless = split_thoughts(text)
+    if endless:
+        raise ValueError(f"A thought has no end, so nothing is said. {HOW}")
+    text = unwrap_fence(said)
     if text.startswith("{"):
         return _parse_json(text, game, side)
     marked = _MARKED.fullmatch(text)
     if marked:
         return parse_fields({"action_type": marked[1], "argument": marked[2]})
+    if markup := _MARKUP.search(text):
+        raise ValueError(f"Nobody says {markup[0]!r} aloud. Give the act alone. {HOW}")
     silent = {LEFT: "leave", NOTHING: "none"}.get(text.lower().rstrip("."))
     return Act(silent) if silent else parse_fields({"action_type": "speak", "argument": text})
 

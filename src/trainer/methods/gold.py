@@ -42,7 +42,8 @@ def _make_rows(policy: Policy, episodes: Sequence[Episode]) -> Iterator[Row]:
     """A row for each turn that scores the right answer in its place."""
     turn, plain = 0, policy.chat.plain
     for episode in episodes:
-        opening, answer = plain(episode.answer_opening), plain(episode.answer)
+        opening = policy.chat.reply(episode.answer_opening)[:-1]
+        answer = plain(episode.answer)
         for prompt in prompts(episode):
             before = [*prompt[""].ids, *opening]
             yield Row(

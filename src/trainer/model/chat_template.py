@@ -7,18 +7,24 @@ whatever text it has. The clock that templates can read stands still.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import lru_cache
-from typing import TYPE_CHECKING, NoReturn
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+from jinja2 import TemplateError
 
 from agent_envs.prompt import IMAGE
+from agent_envs.replies import split_thoughts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 REPLY, MESSAGE = "reply-of-the-agent", "message-of-the-world"
 """A reply and a message that stand for any other."""
+_THOUGHT = re.compile(r"<think>\s*(</think>\s*)?")
+"""What a prompt may write of a reply: an open or an empty thought."""
+_LATER = (2, 3, 9, 10, 32, 99, 100)  # numbers of replies after which the next message is compared
 _TAG = re.compile(r"</?(think|action|search|answer|code|information|reasoning|tool|result)>")
 """Tags of replies: a text may contain them as tokens."""
 _BRACKETED = re.compile(r"[<\[].+[>\]]")
@@ -35,27 +41,63 @@ _CLOCK = (
 """Replaces the clock that templates of transformers can read: on this day, it is midnight."""
 
 
+class ReplyForm(NamedTuple):
+    """How replies begin and end by a template.
+
+    Attributes:
+        end: Token that ends a reply.
+        ends: All tokens that end a reply: `end`, the tokenizer's end of sequence, and the model's.
+        prefill: What each prompt writes of the reply: "<think>", an empty thought, or "".
+        channels: What the template writes around a thought and before what is said, if a reply has
+            such parts; a token that ends a part ends no reply.
+    """
+
+    end: int
+    ends: frozenset[int]
+    prefill: str
+    channels: tuple[str, str] | None
+
+    def continue_prefill(self, text: str) -> str:
+        """What is left to write of a reply after its prompt, which may have begun the thought."""
+        if not self.prefill:
+            return text
+        if "</" in self.prefill:
+            return text.removeprefix("<think></think>")
+        return text.removeprefix("<think>") if text.startswith("<think>") else f"</think>{text}"
+
+
 class ChatTemplate:
     """The chat template of a tokenizer.
 
     Args:
         tokenizer: Of the policy.
         mark: Text that the model reads in the place of an `<image>`; "" for a text-only model.
+        options: Of the template, e.g. {"enable_thinking": False}.
 
     Attributes:
         control: Every token that a text must not produce, with its own text: a special token of
             the tokenizer, or another added token that the template writes around messages.
 
     Raises:
-        ValueError: The tokenizer has no chat template.
+        ValueError: The tokenizer has no chat template, or it cannot write a conversation.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, mark: str) -> None:
-        self.tokenizer, self._mark = tokenizer, mark
+    def __init__(
+        self, tokenizer: PreTrainedTokenizerBase, mark: str, options: Mapping[str, Any]
+    ) -> None:
+        self.tokenizer, self._mark, self._options = tokenizer, mark, options
+        self._lists = False  # whether the content of a message is a list of parts
         if not tokenizer.chat_template:
             self.refuse("is missing")
         turns = [("user", MESSAGE), ("assistant", REPLY), ("user", MESSAGE)]
-        written = f"{self.render(turns)}{mark}{tokenizer.chat_template}"
+        try:
+            self._lists = MESSAGE not in self.render(turns)
+        except TemplateError:
+            self._lists = True
+        try:
+            written = f"{self.render(turns)}{mark}{tokenizer.chat_template}"
+        except TemplateError as error:
+            self.refuse(f"cannot write a conversation ({error})")
         self.control = {
             i: token.content
             for i, token in tokenizer.added_tokens_decoder.items()
@@ -76,15 +118,99 @@ class ChatTemplate:
 
     def render(self, turns: Iterable[tuple[str, str]], *, prompt: bool = False) -> str:
         """The text of a conversation of (role, content), with the `prompt` for a reply."""
-        messages = [{"role": role, "content": content} for role, content in turns]
+        return self._apply([{"role": role, "content": content} for role, content in turns], prompt)
+
+    def render_thought(self, thought: str) -> str:
+        """The text of a conversation that ends with `REPLY` after a thought."""
+        thoughts = dict.fromkeys(("reasoning_content", "reasoning", "thinking"), thought)
+        reply = {"role": "assistant", "content": REPLY, **thoughts}
+        return self._apply([{"role": "user", "content": MESSAGE}, reply], prompt=False)
+
+    def _apply(self, messages: list[dict[str, Any]], prompt: bool) -> str:
+        for message in messages if self._lists else ():
+            message["content"] = [{"type": "text", "text": message["content"]}]
         text = self.tokenizer.apply_chat_template(
             messages,
             tokenize=False,
             add_generation_prompt=prompt,
             date_string=_DAY.strftime("%d %b %Y"),
             chat_template=_CLOCK + self.tokenizer.get_chat_template(),
+            **self._options,
         )
         return str(text)
+
+    def derive_form(self, stops: Sequence[int]) -> ReplyForm:
+        """How replies begin and end; the model's generation config has further `stops`.
+
+        Raises:
+            ValueError: A reply does not end with a special token, or has marks of thoughts that
+                cannot be read, or prompts change with the number of replies.
+        """
+        later = self.render_tail(MESSAGE)
+        for replies in _LATER:
+            turns = [("user", MESSAGE), ("assistant", REPLY)] * replies
+            text = self.render([*turns, ("user", MESSAGE)], prompt=True)
+            if (tail := text.rpartition(REPLY)[2]) != later:
+                self.refuse(
+                    f"writes {tail!r:.80} after {replies} replies and {later!r:.80} after the first"
+                )
+        last = self.render([("user", MESSAGE), ("assistant", REPLY)]).rpartition(REPLY)[2]
+        closing, ending = self._find_end(later), self._find_end(last)
+        if not closing:
+            word = self.tokenizer.decode(self.encode(later)[:1])
+            self.refuse(f"ends a reply with {word!r}, no special token")
+        prefill, channels = self._derive_start()
+        end = [*ending, *closing][0]
+        eos = [] if self.tokenizer.eos_token_id is None else [self.tokenizer.eos_token_id]
+        ends = frozenset([end, *([] if channels else closing), *eos, *stops])
+        form = ReplyForm(end, ends, prefill, channels)
+        ids = self.encode_reply(form, "<think>a</think>b")
+        thoughts, said, _ = split_thoughts(str(self.tokenizer.decode(list(ids[:-1]))))
+        if channels and (thoughts, said.strip()) != (["a"], "b"):
+            self.refuse(f"marks thoughts in a way that is not known ({channels})")
+        return form
+
+    def encode_reply(self, form: ReplyForm, text: str) -> tuple[int, ...]:
+        """Tokens of a reply given as text, with its end token."""
+        if not form.channels:
+            return (*self.encode_plain(form.continue_prefill(text)), form.end)
+        before, after = map(self.encode, form.channels)
+        if not before:
+            return (*after, *self.encode_plain(text), form.end)
+        thoughts, said, _ = split_thoughts(text)
+        parts = *before, *self.encode_plain("".join(thoughts)), *after
+        return (*parts, *self.encode_plain(said.strip()), form.end)
+
+    def _find_end(self, text: str) -> list[int]:
+        """The first token of a text after a reply, if it is a special one."""
+        special = {*self.tokenizer.all_special_ids, *self.tokenizer.added_tokens_decoder}
+        return [i for i in self.encode(text)[:1] if i in special]
+
+    def _derive_start(self) -> tuple[str, tuple[str, str] | None]:
+        """Prefill and channels of a reply, see `ReplyForm`."""
+        prompt = self.render_head(MESSAGE).rpartition(MESSAGE)[2]
+        begun = _THOUGHT.search(prompt)
+        header = prompt[: begun.start()] if begun else prompt
+        plain, thinking = (
+            self.render_thought(thought).partition(MESSAGE)[2].removeprefix(header)
+            for thought in ("", REPLY)
+        )
+        lead, parts = plain.partition(REPLY)[0], thinking.split(REPLY)
+        channels = (parts[0], parts[1]) if len(parts) > 2 else ("", lead)  # noqa: PLR2004
+        has_channels = bool(_THOUGHT.sub("", lead).strip())
+        return (begun[0].rstrip() if begun else ""), (channels if has_channels else None)
+
+    def render_head(self, text: str) -> str:
+        """The text from the start of a conversation to the first reply."""
+        return self.render([("user", text)], prompt=True)
+
+    def render_tail(self, text: str) -> str:
+        """The text between two replies."""
+        turns = [("user", MESSAGE), ("assistant", REPLY), ("user", text)]
+        _, reply, tail = self.render(turns, prompt=True).partition(REPLY)
+        if not reply:
+            self.refuse("drops earlier replies")
+        return tail
 
     def encode(self, text: str, **options: bool) -> list[int]:
         """Tokens of a text that the template wrote."""
@@ -111,6 +237,7 @@ class ChatTemplate:
 
         A message without control tokens is tokenised together with the template around it.
         """
+        write = partial(self._write, write)
         images = text.count(IMAGE) if self._mark else 0
         ids = self.encode(write(text.replace(IMAGE, self._mark) if images else text))
         if self._select_control(ids, text) == self._written_control(write, images):
@@ -125,6 +252,14 @@ class ChatTemplate:
             for place, piece in enumerate(pieces)
             for token in (self.encode_plain(piece) if place % 2 else self.encode(piece))
         ]
+
+    @staticmethod
+    def _write(write: Callable[[str], str], text: str) -> str:
+        """A message as rendered by `write`; one that the template takes for a tool's, as a text."""
+        try:
+            return write(text)
+        except TemplateError:
+            return write(MESSAGE).replace(MESSAGE, text)
 
     def _select_control(self, ids: Sequence[int], text: str) -> list[int]:
         """The control tokens among the ids of a text; the token for unknown text is not one."""

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import torch
@@ -44,6 +45,7 @@ class Model:
         dtype: Of the matrix products; trained weights are float32, see `update.optimizer`.
         device: "cpu", "cuda" or another of torch; "auto" uses a GPU if there is one.
         gradient_checkpointing: Recompute activations in the backward pass, to save memory.
+        template: Options of the chat template, e.g. {enable_thinking = false}.
     """
 
     model: str = "pocket"
@@ -51,6 +53,7 @@ class Model:
     dtype: Literal["float32", "bfloat16"] = "float32"
     device: str = "auto"
     gradient_checkpointing: bool = False
+    template: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
 class Policy(Weights):
@@ -77,10 +80,12 @@ class Policy(Weights):
         gradient_checkpointing: bool = False,
         name: str = "",
         images: Any = None,
+        template: Mapping[str, Any] | None = None,
     ) -> None:
         self.dtype = DTYPES[dtype]
         self.vision = None if images is None else Vision(images, tokenizer, model)
-        self.chat = Chat(tokenizer, self.vision.mark if self.vision else "")
+        mark, stops = self.vision.mark if self.vision else "", _list_ends(model)
+        self.chat = Chat(tokenizer, mark, stops=stops, options=template)
         self.tokenizer = tokenizer
         self.name = name or str(model.config.name_or_path)
         self.gradient_checkpointing = gradient_checkpointing
@@ -100,11 +105,12 @@ class Policy(Weights):
         dtype: str = "float32",
         device: str = "cpu",
         gradient_checkpointing: bool = False,
+        template: Mapping[str, Any] | None = None,
     ) -> Self:
         """Load a policy: `name` is one of `pretrained.NAMES`, a folder or a hub name.
 
         A folder that `save` wrote for a LoRA policy is loaded with its adapter, which stays
-        trainable.
+        trainable. `template` has options of the chat template.
 
         Raises:
             FileNotFoundError: There is no such folder or name, or the folder lacks weights or
@@ -121,6 +127,7 @@ class Policy(Weights):
             gradient_checkpointing=gradient_checkpointing,
             name=name,
             images=images,
+            template=template,
         )
         if adapter:
             from peft import PeftModel
@@ -263,6 +270,12 @@ class Policy(Weights):
     def encode_images(self, ids: Tensor, images: Sequence[Picture]) -> dict[str, Tensor]:
         """Model inputs for the images of whole rows [B, L], in row order."""
         return self.vision.encode(ids, images) if self.vision else {}
+
+
+def _list_ends(model: Any) -> list[int]:
+    """Tokens that end a reply by the model's own generation config."""
+    ends = getattr(model.generation_config, "eos_token_id", None)
+    return [ends] if isinstance(ends, int) else list(ends or ())
 
 
 @functools.cache

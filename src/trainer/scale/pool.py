@@ -88,7 +88,7 @@ class PooledRollouts(Rollouts):
         )  # fmt: skip
         engine = cast("VLLMEngine", sampler.engine)
         cores = max(1, self.env.processes)
-        players = self.pool.prepare(engine.options, sampler.policy.tokenizer, cores)
+        players = self.pool.prepare(engine.options, sampler.policy.chat, cores)
         order = Order(plain, sampler.decoding, engine.version, engine.backend.sent, seed)
         parts = divide_tasks(tasks, self.pool.actors)
         return self.pool.play(players, order, [Part(first + at, some) for at, some in parts])
@@ -110,9 +110,7 @@ class Pool:
         self._made_with: tuple[Any, ...] = ()
         self._players: dict[Any, Any] = {}  # by the reference that is there when one has started
 
-    def prepare(
-        self, options: EngineOptions, tokenizer: PreTrainedTokenizerBase, cores: int
-    ) -> list[Any]:
+    def prepare(self, options: EngineOptions, chat: Chat, cores: int) -> list[Any]:
         """Start the actors that are missing, each with so many cores: -> those that are ready.
 
         Raises:
@@ -127,13 +125,14 @@ class Pool:
                     f"sampling.actors={self.actors}: Ray does not start ({describe_error(error)}): "
                     f"{find_shortage(error) or 'look at its logs in /tmp/ray'}"
                 ) from error
-        if self._made_with != (options, tokenizer, cores):
+        if self._made_with != (options, chat, cores):
             self._kill()
-            self._made_with = options, tokenizer, cores
+            self._made_with = options, chat, cores
         missing = self.actors - len(self._players)
         kind = ray.remote(Player).options(num_cpus=cores, scheduling_strategy="SPREAD")
         for _ in range(missing):
-            player = kind.remote(sys.path, str(Path.cwd()), options, tokenizer)
+            given = options, chat.tokenizer, chat.settings
+            player = kind.remote(sys.path, str(Path.cwd()), *given)
             self._players[player.ready.remote()] = player
         wait = options.patience if missing else 0  # what has not started by then is not awaited
         started, _ = ray.wait([*self._players], num_returns=self.actors, timeout=wait)
@@ -199,6 +198,7 @@ class Player:
         folder: The trainer's working folder, entered if it is there.
         options: Of the engine.
         tokenizer: Of the policy.
+        settings: Of its chat.
     """
 
     def __init__(
@@ -207,12 +207,15 @@ class Player:
         folder: str,
         options: EngineOptions,
         tokenizer: PreTrainedTokenizerBase,
+        settings: dict[str, Any],
     ) -> None:
         sys.path.extend(entry or folder for entry in path if entry not in sys.path)
         if Path(folder).is_dir():
             os.chdir(folder)
         self._servers = Servers(options, Path(folder))
-        self._reader: Any = SimpleNamespace(chat=Chat(tokenizer), vision=None)  # of a policy
+        self._reader: Any = SimpleNamespace(
+            chat=Chat(tokenizer, **settings), vision=None
+        )  # of a policy
         self._kept: list[Rollouts] = []
 
     def ready(self) -> None:

@@ -174,7 +174,7 @@ X = "```python\napis.x\n```"
         (f"One:\n{X}\ntwo:\n```python\nprint(2)\n```", "apis.x", True),
         (f"a</think>{X}<think>```python\n2\n```</think>", "apis.x", True),
         (f"<think>a<think>b</think>{X}</think>", "apis.x", True),
-        ("``<think>x</think>`python\n1\n```", "1", False),
+        ("``<think>x</think>`python\n1\n```", "", False),
         ("```python \r\napis.x\n```", "apis.x", True),
         ("```python\nx\n```", "x", False),
         ("```py\napis.x\n```", "", False),
