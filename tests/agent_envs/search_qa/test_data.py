@@ -88,27 +88,12 @@ def write(folder, name, rows=ROWS):
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz", "jsonl.xz", "json", "parquet"])
 def test_files_packed_or_not(tmp_path, ending):
-    write(tmp_path, f"qa.{ending}", [*ROWS, {"question": "Où?", "golden_answers": ["là", "ici"]}])
+    target = {"ground_truth": {"target": ["là", "ici"]}, "style": "rule"}  # as Search-R1 has it
+    rows = [{"question": text, "reward_model": target} for text in ("Where?", "Où?")]
+    write(tmp_path, f"qa.{ending}", rows)
     questions = open_data(tmp_path).questions
-    assert list(questions) == ["qa-0", "qa-1", "qa-2", "qa-3"]
-    assert (questions["qa-3"].text, questions["qa-3"].answers) == ("Où?", ("là", "ici"))
-
-
-def test_search_r1s_files(tmp_path):
-    row = {
-        "id": "train_0",
-        "question": "capital?",
-        "golden_answers": ["Paris"],
-        "data_source": "nq",
-        "reward_model": {"ground_truth": {"target": ["Paris"]}, "style": "rule"},
-    }
-    write(tmp_path, "train.parquet", [row])
-    write(tmp_path, "test.parquet", [row | {"id": "test_0"}])
-    write(tmp_path, "corpus.jsonl.gz", [{"id": "7", "contents": '"Chad"\nA country.\nIn Africa.'}])
-    data = open_data(tmp_path)
-    assert data.questions["train_0"].answers == ("Paris",)
-    assert data.panel("test").task_ids == ("test_0",)
-    assert data.corpus[0][:3] == ("7", "Chad", "A country.\nIn Africa.")
+    assert list(questions) == ["qa-0", "qa-1"]
+    assert (questions["qa-1"].text, questions["qa-1"].answers) == ("Où?", ("là", "ici"))
 
 
 def test_the_public_questions_and_passages(shared_data):

@@ -69,28 +69,6 @@ def test_the_contract(folder, options):
     check_agent_env(env, oracle=Oracle if len(options) == 2 else None)
 
 
-def test_every_key_of_info(make, play):
-    records = play(make(), SEARCH.format("chad"), "hm", "x" * 70_000, ANSWER.format("Paris"))
-    own = {"action", "query", "answer", "answers", "passages", "gold_hits", "searches_left"}
-    for *_, info in records:
-        assert set(info) == {*INFO_KEYS, *own, "turn_reward"}
-    _, found, hm, long, answered = (record[4] for record in records)
-    assert found["answers"] == ["N'Djamena", "Fort-Lamy"]
-    assert found["action"] == "<search>chad</search>"
-    assert (found["query"], found["answer"], found["searches_left"]) == ("chad", "", 3)
-    chad = "Chad is a country in Africa. Its capital is N'Djamena."
-    assert found["passages"] == [
-        {"id": "p1", "title": "Chad", "text": chad, "score": 2.0},
-        {"id": "p3", "title": "Lake Chad", "text": "Lake Chad is shallow.", "score": 0.5},
-    ]
-    for info in (hm, long):
-        assert (info["valid"], info["invalid_reason"]) == (False, "format")
-        assert (info["action"], info["query"], info["passages"]) == ("", "", [])
-        assert (info["gold_hits"], info["searches_left"]) == (["p1"], 3)
-    assert answered["action"] == "<answer>Paris</answer>"
-    assert (answered["answer"], answered["query"], answered["success"]) == ("Paris", "", False)
-
-
 PROMPT = (
     "Answer the given question. You must conduct reasoning inside <think> and </think> first "
     "every time you get new information. After reasoning, if you find you lack some knowledge, "
@@ -110,6 +88,33 @@ CAPITAL = (
     "</information>\n\n"
 )
 EMPTY = "\n\n<information></information>\n\n"
+
+
+def test_every_key_of_info(make, play):
+    replies = ["hm", "x" * 70_000, SEARCH.format("nothing"), ANSWER.format("Paris")]
+    records = play(make(), SEARCH.format(" chad "), *replies)
+    own = {"action", "query", "answer", "answers", "passages", "gold_hits", "searches_left"}
+    for *_, info in records:
+        assert set(info) == {*INFO_KEYS, *own, "turn_reward"}
+    start, chad, hm, _, nothing, end = (record[0] for record in records)
+    assert start == PROMPT.format("What is the capital of Chad")
+    assert "The reply was not understood and nothing was done." in hm
+    assert (chad, nothing, end) == (CHAD, EMPTY, "")
+    _, found, hm, long, _, answered = (record[4] for record in records)
+    assert found["answers"] == ["N'Djamena", "Fort-Lamy"]
+    assert found["action"] == "<search>chad</search>"
+    assert (found["query"], found["answer"], found["searches_left"]) == ("chad", "", 3)
+    chad = "Chad is a country in Africa. Its capital is N'Djamena."
+    assert found["passages"] == [
+        {"id": "p1", "title": "Chad", "text": chad, "score": 2.0},
+        {"id": "p3", "title": "Lake Chad", "text": "Lake Chad is shallow.", "score": 0.5},
+    ]
+    for info in (hm, long):
+        assert (info["valid"], info["invalid_reason"]) == (False, "format")
+        assert (info["action"], info["query"], info["passages"]) == ("", "", [])
+        assert (info["gold_hits"], info["searches_left"]) == (["p1"], 3)
+    assert answered["action"] == "<answer>Paris</answer>"
+    assert (answered["answer"], answered["query"], answered["success"]) == ("Paris", "", False)
 
 
 def test_search_r1_to_the_byte(make, play):
@@ -155,24 +160,6 @@ def test_verl_agent_to_the_byte(make, play):
     ended = play(env, "<search>x <answer>Fort-Lamy</answer></search>")[-1]
     assert ended[:4] == ("", 1.0, True, False)
     assert (ended[4]["valid"], ended[4]["success"]) == (False, True)
-
-
-def test_search_r1_in_default_mode(make, play):
-    records = play(
-        make(),
-        SEARCH.format(" chad "),
-        "<answer>Paris</answer><answer>Lagos</answer>",
-        SEARCH.format("nothing"),
-        ANSWER.format("fort lamy"),
-    )
-    assert records[0][0] == PROMPT.format("What is the capital of Chad")
-    assert "The reply was not understood and nothing was done." in records[2][0]
-    assert outcomes(records) == [
-        (CHAD, 0.0, False, False, True),
-        (records[2][0], 0.0, False, False, False),
-        (EMPTY, 0.0, False, False, True),
-        ("", 1.0, True, False, True),
-    ]
 
 
 def test_searches_and_turns_have_limits_of_their_own(make, play):

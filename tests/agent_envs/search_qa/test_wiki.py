@@ -103,6 +103,8 @@ def test_mt_grpo_to_the_byte(make, play):
     ]
     assert env.retriever.asked == ["chad"]
     assert play(env, *["hm"] * 8)[-1][2:4] == (False, True)
+    for nearly in ("NDjamena", "the N'Djamena"):
+        assert not play(env, ANSWER.format(nearly))[-1][4]["success"]
     # sampling stops at a closing tag
     assert play(env, "<answer>N'Djamena</answer>" + call(query="paris"))[-1][1:3] == (1.0, True)
     assert play(env, SEARCH + "<answer>N'Djamena</answer>")[-1][:3] == (CHAD, 0.0, False)
@@ -207,15 +209,6 @@ def test_the_sums(make, play, replies, default, strict):
 def test_a_refused_reply_does_not_repeat_the_turns_reward(make, play):
     rewards = values(play(make(max_turns=4), SEARCH, "x" * 70_000, "hm"), "turn_reward")
     assert rewards == [NOTHING, {"tool_execution": 0.2, "result_has_answer": 0.5}] + [NOTHING] * 2
-
-
-@pytest.mark.parametrize(
-    ("answer", "strict", "default"),
-    [("N'DJAMENA", True, True), ("NDjamena", False, True), ("the N'Djamena", False, True)],
-)
-def test_strict_mode_compares_as_mt_grpo_does(make, play, answer, strict, default):
-    records = [play(make(strict_compat=mode), ANSWER.format(answer))[-1] for mode in (True, False)]
-    assert values(records, "success") == [strict, default]
 
 
 CORPUS = [
