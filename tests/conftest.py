@@ -30,6 +30,10 @@ settings.load_profile("shared machine")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
+# Environments play embedded data, unless a test says otherwise.
+for name in ("ALFWORLD", "SEARCH_QA", "SOTOPIA", "WEBSHOP"):
+    os.environ.pop(f"{name}_DATA", None)
+
 # What a shell starts in the background, with what that starts, has Ctrl-C ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

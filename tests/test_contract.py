@@ -16,7 +16,6 @@ from gymnasium.envs.registration import load_env_creator
 import agent_envs
 from agent_envs.experts import experts_of
 from agent_envs.options import annotations_of
-from agent_envs.testing import play
 from agent_envs_lab.audits import check_contract
 
 pytestmark = pytest.mark.slow
@@ -37,12 +36,6 @@ NEEDS_BROWSER = [  # and fails, rather than skips, where there is one but not th
 PLAIN = agent_envs.Template("{task_description}: {current_observation}", "{current_observation}")
 EACH = [*WITHOUT_BROWSER, pytest.param("WebShopSite-v0", marks=NEEDS_BROWSER)]
 LONG = [*NEEDS_BROWSER, pytest.mark.long]
-
-
-@pytest.fixture(autouse=True)
-def _embedded_data(monkeypatch):
-    for name in ("ALFWORLD", "WEBSHOP", "SEARCH_QA", "SOTOPIA"):
-        monkeypatch.delenv(f"{name}_DATA", raising=False)
 
 
 def best(env: gym.Env):
@@ -92,16 +85,6 @@ def test_a_home_folder_decides_nothing(monkeypatch, tmp_path):
 def test_bare(env_id, turns):
     env = gym.make(env_id)
     check_contract(env, oracle=best(env), turns=turns)
-
-
-@pytest.mark.parametrize("env_id", [pytest.param("WebShopSite-v0", marks=NEEDS_BROWSER)])
-def test_an_episode_keeps_every_rule_and_repeats_itself(env_id):
-    """What is left of `test_bare` where that takes long."""
-    env = gym.make(env_id, max_turns=6)
-    first, again = ([repr(record) for record in play(env, seed=1)] for _ in range(2))
-    env.close()
-    assert first == again
-    assert len(first) > 1
 
 
 # Text, thinking in the reply itself, pictures; the wrappers of the others see what these see.

@@ -46,15 +46,10 @@ BLOCKS = [
 def test_block_runs(block, printed, tmp_path):
     (tmp_path / "block.py").write_text(block)
     (tmp_path / "home").mkdir()
-    environment = {
-        k: v
-        for k, v in os.environ.items()
-        if k not in {"ALFWORLD_DATA", "SEARCH_QA_DATA", "SOTOPIA_DATA", "WEBSHOP_DATA"}
-    }
     child = subprocess.run(
         [sys.executable, "-W", "error", "block.py"],
         cwd=tmp_path,
-        env=environment | {"HOME": str(tmp_path / "home")},
+        env=os.environ | {"HOME": str(tmp_path / "home")},
         capture_output=True,
         text=True,
         check=False,

@@ -35,12 +35,6 @@ HAVE = {
 EACH = [(env_id, name) for env_id, names in HAVE.items() for name in names]
 
 
-@pytest.fixture(autouse=True)
-def _embedded_data(monkeypatch):
-    for name in ("ALFWORLD_DATA", "WEBSHOP_DATA", "SEARCH_QA_DATA", "SOTOPIA_DATA"):
-        monkeypatch.delenv(name, raising=False)
-
-
 def reply(env, made):
     form = env.unwrapped.reply_form or "{action}"
     return form.format(thought=made.think(), action=made.act())
@@ -133,39 +127,31 @@ class Products:
         return self.all[place]
 
 
+HALVES = {  # what the other side has in a game, and what stands for it
+    Amount: {"limits": 10**6},
+    Division: dict.fromkeys(("worth", "least", "hoped")),
+    Favour: {},
+    Friends: {"known": None},
+    Week: {"days": tuple(range(5)), "hours": tuple(range(5)), "busy": frozenset()},
+}
+
+
 def one_sided(scene, side):
     """A scene of which the other's half is another."""
 
-    def half(pair, other=None):
-        return (pair[0], other) if side == 0 else (other, pair[1])
+    def halved(one, others):
+        pairs = {name: [other] * 2 for name, other in others.items()}
+        for name, pair in pairs.items():
+            pair[side] = getattr(one, name)[side]
+        return replace(one, **{name: tuple(pair) for name, pair in pairs.items()})
 
-    game = scene.game
-    if isinstance(game, Amount):
-        game = replace(game, limits=half(game.limits, 10**6))
-    elif isinstance(game, Division):
-        game = replace(game, worth=half(game.worth), least=half(game.least), hoped=half(game.hoped))
-    elif isinstance(game, Favour):
+    game = halved(scene.game, HALVES[type(scene.game)])
+    if isinstance(game, Favour):
         game = replace(game, gains=()) if side == 0 else replace(game, costs=())
     elif isinstance(game, Friends):
-        game = replace(game, known=half(game.known), shared=-1)
-    else:
-        assert isinstance(game, Week)
-        anyhow = tuple(range(5))
-        game = replace(
-            game,
-            days=half(game.days, anyhow),
-            hours=half(game.hours, anyhow),
-            busy=half(game.busy, frozenset()),
-        )
-    return replace(
-        scene,
-        game=game,
-        goals=half(scene.goals),
-        facts=half(scene.facts),
-        characters=half(scene.characters),
-        temper=("", ""),
-        openings=("", ""),
-    )
+        game = replace(game, shared=-1)
+    scene = replace(scene, game=game, temper=("", ""), openings=("", ""))
+    return halved(scene, dict.fromkeys(("goals", "facts", "characters")))
 
 
 @pytest.mark.parametrize("env_id", HIDDEN)

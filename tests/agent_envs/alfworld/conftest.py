@@ -41,7 +41,6 @@ def generate():
 def folder(tmp_path, monkeypatch):
     """A folder of five public games: three in train, one of them not for text, and two others."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv("ALFWORLD_DATA", raising=False)
     for split, task, kind in (
         ("train", "pick_heat_then_place_in_recep-Mug-None-CounterTop-1/trial_b", "heat"),
         ("train", "pick_and_place_simple-Mug-None-Fridge-1/trial_a", "pick"),

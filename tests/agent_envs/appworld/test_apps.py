@@ -5,7 +5,6 @@ import json
 import pytest
 
 from agent_envs.appworld.apps import APPS
-from agent_envs.appworld.apps.app import MOST_ROWS
 from agent_envs.appworld.session import Effect, Session
 from agent_envs.appworld.tasks import make_task
 from tests.agent_envs.appworld.conftest import read_status
@@ -283,16 +282,6 @@ def test_docs_are_found_by_words(session):
     assert [one["name"] for one in names] == list(APPS)
     for given in ({"app_name": "phone", "api_name": "x"}, {"app_name": "mail", "api_name": "x"}):
         assert read_status(session.call("api_docs", "show_api_doc", given)) == 422
-
-
-def test_an_app_keeps_so_many_rows(call, session):
-    room = MOST_ROWS - len(session.state.tables["notes"])
-    assert room > 0
-    for number in range(room):
-        session.begin()
-        call("notes", "create_note", title=f"{number}")
-    session.begin()
-    assert call("notes", "create_note", title="one too many") == 409
 
 
 KEYED = {

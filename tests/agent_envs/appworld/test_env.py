@@ -98,7 +98,7 @@ def test_a_solved_task():
     _, _, terminated, truncated, info = steps[-1]
     assert (terminated, truncated, info["success"], info["progress"]) == (True, False, True, 1.0)
     assert info["tests"] == info["tests_passed"] == 9  # six changes, no others, no harm, the end
-    assert all(step[4]["valid"] for step in steps)
+    assert all((step[4]["valid"], step[4]["harm"]) == (True, []) for step in steps)
 
 
 def test_progress_is_the_share_of_tests_that_did_not_pass_at_first():
@@ -336,27 +336,6 @@ def test_what_it_reads_from_a_request_is_what_the_task_was_made_with(family):
         codes = family.write_solution(task.plan)
         assert solve(task.instruction) == codes
         assert all(read_reply(reply(code), 100) == (code, True) for code in codes)
-
-
-@pytest.mark.parametrize(
-    "family",
-    [
-        pytest.param(name, marks=pytest.mark.long if place % 8 else ())
-        for place, name in enumerate(FAMILIES)
-    ],
-)
-def test_each_turn_is_valid_and_does_no_harm(family):
-    env = gym.make("AppWorld-v0", split="all").unwrapped
-    for seed in range(20):
-        observation, info = env.reset(options={"task_id": f"{family}-{seed}"})
-        expert, done = Explorer(env), False
-        while not done:
-            said = reply(expert.act(), expert.think())
-            observation, reward, terminated, truncated, info = env.step(said)
-            assert (info["valid"], info["invalid_reason"], info["harm"]) == (True, "", [])
-            done = terminated or truncated
-        assert (reward, info["success"], info["progress"]) == (1.0, True, 1.0), observation
-    env.close()
 
 
 def test_it_plays_by_http_what_it_can_read(served, lists):

@@ -9,6 +9,7 @@ import pytest
 
 from agent_envs.appworld import tasks
 from agent_envs.appworld.apps import APPS
+from agent_envs.appworld.env import classify_feedback
 from agent_envs.appworld.families import FAMILIES
 from agent_envs.appworld.families.plan import (
     DEFAULTS,
@@ -44,7 +45,7 @@ def played(world, task_id, steps):
     world.open(task_id)
     for code in steps:
         output = world.execute(code)
-        assert "Execution failed" not in output, output
+        assert (classify_feedback(output), world.harm) == ("", ()), output
     return world.evaluate()
 
 

@@ -21,8 +21,6 @@ def test_assets_tells_how_to_prepare_appworld(call, monkeypatch):
 
 
 def test_assets_lists_and_advises(call, monkeypatch, tmp_path):
-    for variable in ("ALFWORLD_DATA", "WEBSHOP_DATA", "SEARCH_QA_DATA"):
-        monkeypatch.delenv(variable, raising=False)
     code, out, _ = call("assets")
     assert code == 0
     assert "alfworld-download" in out

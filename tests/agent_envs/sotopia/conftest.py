@@ -1,13 +1,8 @@
-"""Embedded scenes by default, the public profiles, and a server of a model."""
+"""The public profiles, and a server of a model."""
 
 import pytest
 
 from tests.agent_envs.chat_server import ChatServer, says
-
-
-@pytest.fixture(autouse=True)
-def _embedded_data(monkeypatch):
-    monkeypatch.delenv("SOTOPIA_DATA", raising=False)
 
 
 @pytest.fixture(scope="session")

@@ -28,7 +28,6 @@ def folder(folder_of, record, wanted):
 
 
 def test_auto_is_the_embedded_catalogue_or_the_folder_of_the_variable(monkeypatch, folder):
-    monkeypatch.delenv("WEBSHOP_DATA", raising=False)
     catalogue = open_catalogue()
     assert catalogue is open_catalogue("auto") is open_catalogue("embedded")
     assert (catalogue.folder, catalogue.title_nouns) == (None, "stored")
