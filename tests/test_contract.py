@@ -175,6 +175,7 @@ def test_vectors_show_what_single_environments_show(env_id, make, mode):
             assert info[key].tolist() == [step[4][key] for step in stepped]
     finally:
         vector.close()
+    assert np.array_equal(single[0].reset(seed=5)[0], opening[0][0])  # not the worse for the others
 
 
 # what methods that read success rely on

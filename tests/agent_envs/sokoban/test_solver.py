@@ -80,16 +80,6 @@ def test_solutions_by_hand(read_room, rows, plan):
     assert solver.find_remaining(solver.room.start) == Remaining(len(plan), solvable=bool(plan))
 
 
-@pytest.mark.parametrize("search", [Solver, Distances])
-def test_a_corridor_by_hand(read_room, search):
-    room = read_room("#######", "#@ $ .#", "#######")
-    left = search(room).find_remaining
-    assert left(room.start) == Remaining(3)  # a step, then two pushes
-    assert left((11, room.boxes)) == DEAD  # behind the box: no way round
-    assert left((11, 1 << 12)) == Remaining(0)
-    assert left((9, 1 << 8)) == DEAD  # the box at the left wall
-
-
 def test_four_in_a_square_are_stuck(read_room):
     rows = ("########", "# .. @ #", "#  $$  #", "#  $*  #", "#      #", "# .    #", "########")
     room = read_room(*rows)

@@ -22,7 +22,6 @@ import psutil
 import pytest
 from planned import planned
 
-import agent_envs
 from agent_envs.webshop import browser
 from agent_envs.webshop.experts import Oracle
 
@@ -478,18 +477,6 @@ def test_a_killed_wardens_folder_goes_with_the_next_start(quiet, monkeypatch):
     assert live.step("search[lamp]")[-1]["valid"]
     start.close()
     live.close()
-
-
-@LONG
-def test_a_forked_child_has_its_own(env):
-    env.reset(seed=3)
-    vector = agent_envs.make_vec(
-        "WebShopSite-v0", 1, vectorization_mode="async", env_kwargs={"data": "embedded"}
-    )
-    observations, _ = vector.reset(seed=3)
-    vector.close()
-    assert env.step(bought(3)[0])[-1]["valid"]
-    assert observations[0] == env.transcript[0][1]
 
 
 @pytest.mark.parametrize("missing", ["chromium", "chromedriver", "selenium", "psutil"])
