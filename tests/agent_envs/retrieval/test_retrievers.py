@@ -125,6 +125,13 @@ def test_the_cache_file_outlives_the_process(tmp_path):
         Cached(Counting(), file=tmp_path / "nowhere" / "found.sqlite")
 
 
+def test_scripted_findings():
+    scripted = Scripted({"q": CITIES}, default=CITIES[:1])
+    assert find(scripted, "q", 2) == ["a", "b"]
+    assert find(scripted, "other") == ["a"]
+    assert scripted.asked == ["q", "other"]
+
+
 LINES = [
     {"id": "1", "title": "One", "text": "first"},
     {"id": 2, "contents": '"Two"\nsecond\nlines'},

@@ -446,17 +446,10 @@ def test_nothing_outlives_a_process(moment, ending, delay):
 @LONG
 def test_a_killed_wardens_folder_goes_with_the_next_start(quiet, monkeypatch):
     """Driver and Chromium end without it; what a live one writes to is left alone."""
-    program = (
-        "import os, sys, time, gymnasium as gym\n"
-        "from agent_envs.webshop.browser import find_chromium\n"
-        "env = gym.make('agent_envs:WebShopSite-v0', data='embedded')\n"
-        "env.reset(seed=1)\n"
-        "print(find_chromium()._warden.pid, flush=True)\n"
-        "time.sleep(60)\n"
-    )
-    command = [sys.executable, "-c", program]
+    command = [sys.executable, "-c", LIFE, "step", "kill"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as one:
-        keeper = int(one.stdout.readline())
+        assert [one.stdout.readline() for _ in range(2)][1] == "step fork\n"
+        (keeper,) = (child.pid for child in psutil.Process(one.pid).children())
         below = list_children(keeper)
         command = next(filter(PARTS["browser"], map(read_command, below)))
         folder = Path(command.partition("user-data-dir=")[2].split()[0]).parent
