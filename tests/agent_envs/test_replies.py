@@ -83,7 +83,6 @@ def test_the_required_form(reply, action):
         "<think>a</think></action><action>go",
         "<THINK>a</THINK><ACTION>go</ACTION>",
         "<think>a</think><action>go</action></think>",
-        "<think>a<think></think><action>go</action>",
         "< think >a</ think >< action >go</ action >",
     ],
 )
