@@ -75,6 +75,7 @@ def test_the_required_form(reply, action):
         "a<think></think><action>go</action>",
         "<think>a</think><action>go</action><think>b</think>",
         "<think>a</think><action>go</action><think>b",
+        "<think>a</think><action>go<action>stop</action>",
         "<|channel|>final<|message|><action>go</action>",
         "<|channel|>analysis<|message|>a <action>go</action>",
         "a <action>go</action></think>",
@@ -113,6 +114,7 @@ def test_other_tags():
     assert read_action("<search>q</search>", ("search",)) == "q"
     assert read_action("<a>1</a><b>2</b><c>3</c>", ("a", "b", "c")) == "3"
     assert read_action("<a>1</a><c>3</c><b>2</b>", ("a", "b", "c")) is None
+    assert read_action("<act<think>a</think>ion>go</action>", ("action",)) is None
     assert read_action("why</think><a>1</a>\n<b>2</b>", ("a", "b")) == "2"
     assert read_action("<reasoning>a</reasoning><b>2</b>", ("reasoning", "b")) == "2"
 
