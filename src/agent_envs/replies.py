@@ -21,20 +21,23 @@ TAGS = ("think", "action")
 THOUGHTS = ("think", "reasoning")
 """Tags of a thought."""
 OPENINGS = tuple(f"<{tag}>" for tag in THOUGHTS)
+"""What a thought begins with."""
 _THOUGHT = re.compile(rf"(</?(?:{'|'.join(THOUGHTS)})>)")
-_OPENING = re.compile(
+_FAMILY_OPENING = re.compile(
     r"(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary)[^<]*<\|message\|>"  # gpt-oss
     r"|(?:<\|start\|>assistant)? to=self<\|message\|>|<\|channel>thought\n?|\[THINK\]"
     r"|<seed:think>|<\|START_THINKING\|>"
 )
-_ANSWER = re.compile(
+_FAMILY_ANSWER = re.compile(
     r"(?:<\|start\|>assistant)?(?:<\|channel\|>final[^<]*| to=user)<\|message\|>"
     r"|<\|(?:START|END)_RESPONSE\|>"
 )
-_CLOSING = re.compile(
+_FAMILY_CLOSING = re.compile(
     r"<\|end\|>|<\|eom\|>|<channel\|>|\[/THINK\]|</seed:think>|<\|END_THINKING\|>"
 )
-"""Marks of other families of models: of a thought's start, of an answer, of a thought's end."""
+"""Marks in other families of models: of a thought's start, of an answer, of a thought's end."""
+_FAMILY_SIGN = re.compile(r"[<\[](?:\||THINK|seed)")
+"""In all of these marks of a start, and found sooner in a long text."""
 _FENCE = re.compile(r"```\w*[ \t]*\r?\n(.*)```", re.DOTALL)
 
 
@@ -64,8 +67,11 @@ def mark_thoughts(reply: str) -> str:
     Templates of thinking models end the prompt with `<think>`, so that the reply has only the end
     of its thought; other families have marks or channels of their own.
     """
-    if _OPENING.search(reply) or _ANSWER.search(reply):
-        reply = _CLOSING.sub("</think>", _ANSWER.sub("", _OPENING.sub("<think>", reply)))
+    if _FAMILY_SIGN.search(reply) and (
+        _FAMILY_OPENING.search(reply) or _FAMILY_ANSWER.search(reply)
+    ):
+        reply = _FAMILY_ANSWER.sub("", _FAMILY_OPENING.sub("<think>", reply))
+        reply = _FAMILY_CLOSING.sub("</think>", reply)
     for tag in THOUGHTS:
         before, closed, _ = reply.partition(f"</{tag}>")
         if closed and f"<{tag}>" not in before:

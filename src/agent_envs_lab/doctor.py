@@ -102,8 +102,8 @@ def _model(policy: Policy) -> Finding:
     sees = f", {len(policy.vision.marks)} tokens mark images" if policy.vision else ""
     chat = policy.chat
     ends = " or ".join(repr(chat.tokenizer.decode([i])) for i in sorted(chat.ends))
-    begun = f" follows {chat.prefill!r} and" if chat.prefill else ""
-    parts = " has a channel for its thought and" if chat.channels else ""
+    begun = f" follows {chat.form.prefill!r} and" if chat.form.prefill else ""
+    parts = " has a channel for its thought and" if chat.form.channels else ""
     return Finding(
         "ok",
         "model",

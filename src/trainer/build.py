@@ -6,7 +6,6 @@ import os
 import warnings
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,7 +17,7 @@ import torch
 from agent_envs import evaluation
 from trainer.engine import Decoding, Sampler
 from trainer.engine.own import OwnEngine
-from trainer.model.policy import Policy
+from trainer.model.policy import Model, Policy
 from trainer.model.weights import FULL
 from trainer.play import failures
 from trainer.play.partner import PolicyPartner
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from agent_envs.evaluation import Evaluation
     from agent_envs.panels import Panel
     from trainer.engine import Engine, EngineOptions
-    from trainer.model.policy import Model
     from trainer.play.failures import Failure
     from trainer.play.partner import PartnerOptions
     from trainer.play.records import Episode
@@ -71,11 +69,11 @@ def load_policy(model: Model, source: Path | None = None) -> Policy:
 def load_partner(partner: PartnerOptions, policy: Model) -> PolicyPartner | None:
     """The policy that plays the other side, None if the recipe has none.
 
-    It is loaded like `policy`, without an adapter, and shared by training and evaluation.
+    It has the dtype and device of `policy`, and is shared by training and evaluation.
     """
     if not partner.model:
         return None
-    plain = replace(policy, model=partner.model, lora=FULL, gradient_checkpointing=False)
+    plain = Model(partner.model, dtype=policy.dtype, device=policy.device)
     decoding = Decoding(partner.temperature, partner.max_reply_tokens)
     return PolicyPartner(OwnEngine(load_policy(plain).freeze()), decoding)
 

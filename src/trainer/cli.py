@@ -58,7 +58,7 @@ RunOrModel = Annotated[
 DEFAULT = "alfworld mgr pocket"
 READ = (
     *("env", "prompt", "partner", "engine", "eval", "run.seed", "run.threads"),
-    *("policy.lora", "policy.dtype", "policy.device"),
+    *("policy.lora", "policy.dtype", "policy.device", "policy.template"),
     *("sampling.rows", "sampling.actors", "sampling.decode"),
     *("sampling.max_tokens", "sampling.max_reply_tokens", "sampling.failures"),
 )

@@ -188,6 +188,11 @@ def test_stops_of_the_generation_config_end_a_reply_too():
     assert Chat(tokenizer, **policy.chat.settings).ends == policy.chat.ends  # as in another process
 
 
+def test_an_option_that_the_template_does_not_read_is_refused():
+    with pytest.raises(ValueError, match=r"does not read 'enable_thinkng', an option of policy\.t"):
+        Chat(thinker(THINKING), options={"enable_thinkng": False})
+
+
 def test_what_a_template_takes_for_a_tools_message_is_text():
     chat = Chat(thinker(TOOLS))
     text = "<tool_response>\n{}\n</tool_response>"

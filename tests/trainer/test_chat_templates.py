@@ -85,14 +85,14 @@ def test_a_reply_as_the_family_writes_it_is_read(policy, end):
     prompt = chat.template.render([("user", MESSAGE)], prompt=True)
     written = chat.template.render_thought("Not <action>stop</action>.")
     if "Not" not in written or not written.startswith(prompt):  # thoughts of the past are dropped
-        thought = "<think>" * (not chat.prefill) + "Not <action>stop</action>.</think>\n\n"
-        written = prompt + thought * ("</" not in chat.prefill) + REPLY
+        thought = "<think>" * (not chat.form.prefill) + "Not <action>stop</action>.</think>\n\n"
+        written = prompt + thought * ("</" not in chat.form.prefill) + REPLY
     reply = written[len(prompt) :].replace(REPLY, "<action>go</action>")
     sampled = chat.tokenizer.encode(reply + end, add_special_tokens=False)
     stop = next(place for place, token in enumerate(sampled) if token in chat.ends)
     text = chat.text(sampled[: stop + 1])
     assert chat.tokenizer.decode([sampled[stop]]) == end
-    thought = "" if "</" in chat.prefill else "Not <action>stop</action>."
+    thought = "" if "</" in chat.form.prefill else "Not <action>stop</action>."
     assert split_thoughts(text).thoughts[-1].strip() == thought
     assert read_action(text) == "go"
 
@@ -114,7 +114,7 @@ def test_a_demonstration_is_the_templates_own_conversation(policy, end):
         assert read_action(chat.text(step.reply_ids)) == action
     whole = "".join(chat.tokenizer.decode(ids).split())
     assert "<think><think>" not in whole
-    if not (chat.prefill or chat.channels):
+    if not (chat.form.prefill or chat.form.channels):
         turns = [("user", "Hello"), ("assistant", REPLY), ("user", "A desk.")]
         own = chat.template.render(turns, prompt=True)
         left_out = re.compile(rf"<think>\s*</think>\s*(?={REPLY})")
@@ -127,5 +127,5 @@ def test_the_doctor_says_how_a_reply_begins_and_ends(policy, end, tmp_path, corr
     model = next(one for one in examine(short(tmp_path)) if one.what == "model")
     assert model.state == "ok"
     assert repr(end) in model.said
-    assert ("follows" in model.said) == bool(policy.chat.prefill)
-    assert ("channel" in model.said) == (policy.chat.channels is not None)
+    assert ("follows" in model.said) == bool(policy.chat.form.prefill)
+    assert ("channel" in model.said) == (policy.chat.form.channels is not None)

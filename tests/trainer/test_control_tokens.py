@@ -20,7 +20,6 @@ from agent_envs.prompt import IMAGE
 from trainer.engine import FORM, Decoding, Sampler
 from trainer.engine.own import OwnEngine
 from trainer.model.chat import Chat
-from trainer.model.chat_template import ReplyForm
 from trainer.model.policy import Policy
 from trainer.model.pretrained import POCKETS, resolve
 from trainer.play.environments import Env, PromptOptions
@@ -171,7 +170,7 @@ def test_a_text_without_control_tokens_is_tokenised_with_its_template(chat):
         turns = [("user", "a"), ("assistant", "said"), ("user", text)]
         tail = chat.template.render(turns, prompt=True).partition("said")[2]
         assert list(chat.message(text)) == chat.tokenizer.encode(tail, add_special_tokens=False)
-        left = ReplyForm(chat.end, chat.ends, chat.prefill, None).continue_prefill(text)
+        left = chat.form.continue_prefill(text)
         reply = chat.tokenizer.encode(left, add_special_tokens=False)
         assert list(chat.reply(text)) == [*reply, chat.end]
 

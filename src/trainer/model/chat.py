@@ -35,7 +35,8 @@ class Chat:
         options: Of the template, e.g. {"enable_thinking": False}.
 
     Attributes:
-        end, ends, prefill, channels: See `ReplyForm`.
+        form: How replies begin and end.
+        end, ends: Tokens that end a reply, see `ReplyForm`.
         settings: The arguments beside the tokenizer.
 
     Raises:
@@ -53,13 +54,12 @@ class Chat:
     ) -> None:
         self.tokenizer, self.template = tokenizer, ChatTemplate(tokenizer, mark, options or {})
         self.settings = {"mark": mark, "stops": stops, "options": options}
-        self.plain, form = self.template.encode_plain, self.template.derive_form(stops)
-        self.end, self.ends, self.prefill, self.channels = form
+        self.plain, self.form = self.template.encode_plain, self.template.derive_form(stops)
+        self.end, self.ends = self.form.end, self.form.ends
         self.opening = lru_cache(maxsize=4096)(self._opening)
         self.message = lru_cache(maxsize=4096)(self._message)
-        self.reply = lru_cache(maxsize=65536)(
-            partial(self.template.encode_reply, form)
-        )  # constrained decoding repeats them
+        encode = partial(self.template.encode_reply, self.form)
+        self.reply = lru_cache(maxsize=65536)(encode)  # constrained decoding repeats them
 
     def _opening(self, text: str) -> tuple[int, ...]:
         """Tokens from the start of the conversation to the first reply; `text` is its message."""
@@ -83,4 +83,4 @@ class Chat:
         """Text of a sampled reply with what its prompt wrote of it, without its end token."""
         kept = reply_ids[:-1] if reply_ids and reply_ids[-1] in self.ends else reply_ids
         text = self.tokenizer.decode(list(kept), clean_up_tokenization_spaces=False)
-        return f"{self.prefill}{text}"
+        return f"{self.form.prefill}{text}"

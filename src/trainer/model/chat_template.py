@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from jinja2 import TemplateError
@@ -79,7 +79,8 @@ class ChatTemplate:
             the tokenizer, or another added token that the template writes around messages.
 
     Raises:
-        ValueError: The tokenizer has no chat template, or it cannot write a conversation.
+        ValueError: The tokenizer has no chat template, or it cannot write a conversation or does
+            not read an option.
     """
 
     def __init__(
@@ -89,6 +90,8 @@ class ChatTemplate:
         self._lists = False  # whether the content of a message is a list of parts
         if not tokenizer.chat_template:
             self.refuse("is missing")
+        if unread := [name for name in options if name not in str(tokenizer.chat_template)]:
+            self.refuse(f"does not read {unread[0]!r}, an option of policy.template")
         turns = [("user", MESSAGE), ("assistant", REPLY), ("user", MESSAGE)]
         try:
             self._lists = MESSAGE not in self.render(turns)
@@ -133,9 +136,8 @@ class ChatTemplate:
             messages,
             tokenize=False,
             add_generation_prompt=prompt,
-            date_string=_DAY.strftime("%d %b %Y"),
             chat_template=_CLOCK + self.tokenizer.get_chat_template(),
-            **self._options,
+            **{"date_string": _DAY.strftime("%d %b %Y"), **self._options},
         )
         return str(text)
 
@@ -237,14 +239,13 @@ class ChatTemplate:
 
         A message without control tokens is tokenised together with the template around it.
         """
-        write = partial(self._write, write)
         images = text.count(IMAGE) if self._mark else 0
-        ids = self.encode(write(text.replace(IMAGE, self._mark) if images else text))
+        ids = self.encode(_write(write, text.replace(IMAGE, self._mark) if images else text))
         if self._select_control(ids, text) == self._written_control(write, images):
             return ids
         stop = next(chr(c) for c in _PRIVATE if chr(c) not in text)
         marked = text.replace(IMAGE, stop + self._mark + stop) if images else text
-        pieces = write(stop + marked + stop).split(stop)
+        pieces = _write(write, stop + marked + stop).split(stop)
         if len(pieces) != 2 * images + 3:
             self.refuse(f"changes messages, and {text!r} contains control tokens")
         return [
@@ -252,14 +253,6 @@ class ChatTemplate:
             for place, piece in enumerate(pieces)
             for token in (self.encode_plain(piece) if place % 2 else self.encode(piece))
         ]
-
-    @staticmethod
-    def _write(write: Callable[[str], str], text: str) -> str:
-        """A message as rendered by `write`; one that the template takes for a tool's, as a text."""
-        try:
-            return write(text)
-        except TemplateError:
-            return write(MESSAGE).replace(MESSAGE, text)
 
     def _select_control(self, ids: Sequence[int], text: str) -> list[int]:
         """The control tokens among the ids of a text; the token for unknown text is not one."""
@@ -272,3 +265,11 @@ class ChatTemplate:
         """The control tokens that the template writes around a message with this many images."""
         text = " ".join([MESSAGE, *[self._mark] * images])
         return self._select_control(self.encode(write(text)), text)
+
+
+def _write(write: Callable[[str], str], text: str) -> str:
+    """A message as rendered by `write`; as plain text if the template takes it for a tool's."""
+    try:
+        return write(text)
+    except TemplateError:
+        return write(MESSAGE).replace(MESSAGE, text)

@@ -213,9 +213,8 @@ class Player:
         if Path(folder).is_dir():
             os.chdir(folder)
         self._servers = Servers(options, Path(folder))
-        self._reader: Any = SimpleNamespace(
-            chat=Chat(tokenizer, **settings), vision=None
-        )  # of a policy
+        chat = Chat(tokenizer, **settings)
+        self._reader: Any = SimpleNamespace(chat=chat, vision=None)  # of a policy
         self._kept: list[Rollouts] = []
 
     def ready(self) -> None:

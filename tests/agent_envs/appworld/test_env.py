@@ -341,6 +341,27 @@ def test_what_it_reads_from_a_request_is_what_the_task_was_made_with(family):
         assert all(read_reply(reply(code), 100) == (code, True) for code in codes)
 
 
+@pytest.mark.parametrize(
+    "family",
+    [
+        pytest.param(name, marks=pytest.mark.long if place % 8 else ())
+        for place, name in enumerate(FAMILIES)
+    ],
+)
+def test_each_turn_is_valid_and_does_no_harm(family):
+    env = gym.make("AppWorld-v0", split="all").unwrapped
+    for seed in range(20):
+        observation, info = env.reset(options={"task_id": f"{family}-{seed}"})
+        expert, done = Explorer(env), False
+        while not done:
+            said = reply(expert.act(), expert.think())
+            observation, reward, terminated, truncated, info = env.step(said)
+            assert (info["valid"], info["invalid_reason"], info["harm"]) == (True, "", [])
+            done = terminated or truncated
+        assert (reward, info["success"], info["progress"]) == (1.0, True, 1.0), observation
+    env.close()
+
+
 def test_it_plays_by_http_what_it_can_read(served, lists):
     env = gym.make("AppWorld-v0", backend="http", server=served.url, data=lists).unwrapped
     env.reset(options={"task_id": TASK})

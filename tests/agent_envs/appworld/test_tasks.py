@@ -122,6 +122,27 @@ def test_two_equal_changes_need_two_rows():
         assert [f for f in judge(plan, session).failures if "change " in f] == failing
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_part_of_the_change_is_not_enough(world, family):
+    """All is solved, then one of the changes is undone in the state itself."""
+    world.open(f"{family}-1")
+    plan = tasks.make_task(f"{family}-1").plan
+    played(world, f"{family}-1", world.solution)
+    session = world._session
+    if not plan.changes:
+        session.ended = ("something else", "success")
+        assert world.evaluate().failures == ("the answer is right",)
+        return
+    table = plan.changes[0].table
+    changes = session.state.find_changes(session.before)[table]
+    row_id = next(iter({**changes.added, **changes.changed, **changes.removed}))
+    if row_id in changes.added:
+        del session.state.tables[table][row_id]
+    else:
+        session.state.tables[table][row_id] = session.before.get(table, row_id)
+    assert any(failure.startswith("change ") for failure in world.evaluate().failures)
+
+
 @pytest.mark.parametrize("task_id", TASKS)
 def test_a_request_reads_like_a_persons(task_id):
     task = tasks.make_task(task_id)
