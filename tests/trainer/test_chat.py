@@ -140,6 +140,12 @@ TOOLS = (
 ) + CHATML.replace("MARK", "false")
 
 
+OTHER = (  # Replies of the past without the header that the prompt has.
+    "{% for m in messages %}{{ m['content'] }}<|im_end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>{% endif %}"
+)
+
+
 def thinker(template):
     tokenizer = tiny_tokenizer()
     marks = ["<|start|>", "<|end|>", "<|return|>", "<|channel|>", "<|message|>"]
@@ -161,8 +167,10 @@ def thinker(template):
          "<action>go</action>"), {"<|return|>", "<|im_end|>"}),
         (LISTS, {}, "<think>a</think><action>go</action>", "<think>a</think><action>go</action>",
          {"<|im_end|>"}),
+        (OTHER, {}, "<think>a</think><action>go</action>", "<think>a</think><action>go</action>",
+         {"<|im_end|>"}),
     ],
-    ids=["prompt opens", "prompt closes", "channels", "lists"],
+    ids=["prompt opens", "prompt closes", "channels", "lists", "another past"],
 )  # fmt: skip
 def test_replies_of_thinking_models(template, options, sampled, demonstration, ends):
     chat = Chat(thinker(template), options=options)

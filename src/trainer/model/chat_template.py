@@ -194,12 +194,13 @@ class ChatTemplate:
         begun = _THOUGHT.search(prompt)
         header = prompt[: begun.start()] if begun else prompt
         plain, thinking = (
-            self.render_thought(thought).partition(MESSAGE)[2].removeprefix(header)
-            for thought in ("", REPLY)
+            self.render_thought(thought).partition(MESSAGE)[2] for thought in ("", REPLY)
         )
-        lead, parts = plain.partition(REPLY)[0], thinking.split(REPLY)
+        as_sampled = plain.startswith(header)  # else the past is written in a form of its own
+        lead = plain.partition(REPLY)[0].removeprefix(header)
+        parts = thinking.removeprefix(header).split(REPLY)
         channels = (parts[0], parts[1]) if len(parts) > 2 else ("", lead)  # noqa: PLR2004
-        has_channels = bool(_THOUGHT.sub("", lead).strip())
+        has_channels = as_sampled and bool(_THOUGHT.sub("", lead).strip())
         return (begun[0].rstrip() if begun else ""), (channels if has_channels else None)
 
     def render_head(self, text: str) -> str:
