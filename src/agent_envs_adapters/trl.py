@@ -22,6 +22,7 @@ from agent_envs_adapters import check_version
 from agent_envs_adapters.episodes import require_text
 from credit.rows import TurnRecord, token_advantages
 from trainer.model.chat import Chat
+from trainer.model.policy import count_positions
 
 check_version("trl", "1.16")
 
@@ -153,8 +154,7 @@ class Rollout:
 
     def _room(self, trainer: GRPOTrainer) -> tuple[int, int]:
         """Tokens that a prompt and a completion may have before a reply: in all, and without it."""
-        config = trainer.model.config.get_text_config()
-        longest = int(getattr(config, "max_position_embeddings", 0)) or 2**31
+        longest = count_positions(trainer.model.config) or 2**31
         if trainer.use_vllm and trainer.vllm_mode == "colocate":
             longest = trainer.vllm_generation.llm.llm_engine.model_config.max_model_len
         return (

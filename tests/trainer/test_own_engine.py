@@ -236,7 +236,21 @@ FAMILIES = {
     "gpt2": transformers.GPT2Config(
         vocab_size=330, n_embd=32, n_layer=2, n_head=4, n_positions=256
     ),
-}
+    "mistral, a window": transformers.MistralConfig(**SMALL, sliding_window=6),
+    "qwen2, windows": transformers.Qwen2Config(
+        **SMALL, use_sliding_window=True, sliding_window=6, max_window_layers=1
+    ),
+    "gemma2": transformers.Gemma2Config(
+        **SMALL, sliding_window=6, attn_implementation="eager", query_pre_attn_scalar=8
+    ),
+    "gemma3": transformers.Gemma3TextConfig(
+        **SMALL, sliding_window=6, layer_types=["sliding_attention", "full_attention"]
+    ),
+    "gpt-oss": transformers.GptOssConfig(
+        **SMALL, sliding_window=6, num_local_experts=2, num_experts_per_tok=1,
+        attn_implementation="eager",
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))
@@ -270,13 +284,9 @@ def test_what_is_refused():
         broken.parameters()[-1].fill_(torch.nan)
     with pytest.raises(FloatingPointError, match=r"logits of .* are NaN or infinite"):
         sample(start(1, policy=broken), [0], [[5]], generator())
-    broken.model.config.layer_types = ["full_attention", "sliding_attention"]
-    with pytest.raises(ValueError, match="has full_attention, sliding_attention"):
+    broken.model.config.layer_types = ["full_attention", "linear_attention"]
+    with pytest.raises(ValueError, match=r"has layers of linear_attention, and .*engine.name"):
         OwnEngine(broken)
-    windowed = transformers.MistralConfig(**SMALL, sliding_window=64)
-    model = transformers.AutoModelForCausalLM.from_config(windowed)
-    with pytest.raises(ValueError, match="has sliding_attention; use a model"):
-        OwnEngine(Policy(model, tiny_tokenizer()))
 
 
 def test_the_cache_is_freed_when_the_last_conversation_is_left(monkeypatch):

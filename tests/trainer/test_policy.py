@@ -5,13 +5,15 @@ import shutil
 
 import pytest
 import torch
+from tokenizers import AddedToken
+from transformers import Qwen2Config
 
 from trainer.engine import Decoding, Prompt
 from trainer.engine.own import OwnEngine
-from trainer.model.policy import Policy
+from trainer.model.policy import Policy, count_positions
 from trainer.model.weights import LoRA
 
-from .conftest import tiny_model, tiny_tokenizer
+from .conftest import TINY, tiny_model, tiny_tokenizer
 
 IDS = torch.tensor([[7, 8, 9, 10, 11], [12, 13, 14, 0, 0]])
 KEEP = torch.tensor([[0, 1, 0, 1, 0], [1, 0, 1, 0, 0]]).bool()
@@ -46,6 +48,39 @@ def test_a_folder_gives_the_model_it_was_saved_from(tiny_folder):
     loaded = Policy.load(str(tiny_folder))
     torch.testing.assert_close(logits(loaded), logits(Policy(tiny_model(330), tiny_tokenizer())))
     assert logits(Policy.load(str(tiny_folder), dtype="bfloat16")).dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("token", "special", "shown"),
+    [("zebra", False, "token 'zebra' with id 330, and the model 330 emb"), ("<|extra|>", True, "")],
+)
+def test_tokens_without_an_embedding_are_refused_if_they_can_be_written(token, special, shown):
+    """A control token that no template writes is harmless: Gemma 3 has one for images."""
+    tokenizer, model = tiny_tokenizer(), tiny_model(330)
+    tokenizer.add_tokens([AddedToken(token, special=special)])
+    if shown:
+        with pytest.raises(ValueError, match=shown):
+            Policy(model, tokenizer)
+    else:
+        assert 330 not in Policy(model, tokenizer).chat.opening(f"take {token}")
+
+
+@pytest.mark.parametrize(
+    ("rope", "positions"),
+    [
+        ({"rope_type": "default", "rope_theta": 1e4}, 2048),
+        ({"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0}, 8192),
+        ({"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0,
+          "original_max_position_embeddings": 1024}, 4096),
+        ({"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0,
+          "original_max_position_embeddings": 256}, 2048),
+        ({"rope_type": "llama3", "rope_theta": 1e4, "factor": 8.0, "low_freq_factor": 1.0,
+          "high_freq_factor": 4.0, "original_max_position_embeddings": 256}, 2048),
+    ],
+)  # fmt: skip
+def test_yarn_extends_the_positions(rope, positions):
+    config = Qwen2Config(**TINY, rope_parameters=rope)
+    assert count_positions(config) == positions
 
 
 def test_lora_starts_as_the_model_and_trains_little(tiny_folder):

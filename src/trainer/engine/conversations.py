@@ -35,7 +35,8 @@ class Conversations:
     def __init__(self, policy: Policy, rows: int, decoding: Decoding, version: int = 0) -> None:
         self.policy, self.decoding, self.version = policy, decoding, version
         config = policy.model.config.get_text_config()
-        self.limit = int(getattr(config, "max_position_embeddings", 0)) or _WIDE
+        self.limit = policy.positions or _WIDE
+        self._windows = read_windows(policy)
         self._additive = getattr(config, "_attn_implementation", "sdpa") == "eager"
         self._cache = RaggedCache(rows)
         self._rows = [_Row(number) for number in range(rows)]  # by their places in the cache
@@ -185,9 +186,13 @@ class Conversations:
         policy = self.policy
         counts = [len(feed.ids) for feed in feeds]
         longest = max(counts)
-        columns, mask = self._cache.aim(places, counts, policy.device)
-        if self._additive:
-            mask = torch.zeros_like(mask, dtype=torch.float32).masked_fill_(~mask, NEVER)
+        columns, causal = self._cache.aim(places, counts, policy.device)
+        masks: dict[str, Tensor] = {}
+        for kind, window in self._windows.items():
+            mask = causal if window is None else hide_before(causal, columns - window)
+            if self._additive:
+                mask = torch.zeros_like(mask, dtype=torch.float32).masked_fill_(~mask, NEVER)
+            masks[kind] = mask
         ids = torch.tensor([[*feed.ids, *[0] * (longest - len(feed.ids))] for feed in feeds])
         ends = torch.arange(longest) == torch.tensor(counts)[:, None] - 1
         ids = ids.to(policy.device)
@@ -202,7 +207,7 @@ class Conversations:
             ids,
             ends.to(policy.device),
             **({"position_ids": columns} | inputs),
-            attention_mask=mask,
+            attention_mask=masks if len(masks) > 1 else next(iter(masks.values())),
             cache=self._cache,
             use_cache=True,
         )
@@ -238,6 +243,21 @@ class Conversations:
             row.write(token, logprob, entropy)
             if row.node is None:
                 row.done = token in ends or len(row.reply.ids) >= most
+
+
+def read_windows(policy: Policy) -> dict[str, int | None]:
+    """How many tokens each kind of layer of a model attends to, None for all before a token."""
+    config = policy.model.config.get_text_config()
+    window = getattr(config, "sliding_window", None)
+    only = "full_attention" if window is None else "sliding_attention"
+    kinds = sorted(set(getattr(config, "layer_types", None) or [only]))
+    return {kind: window if kind == "sliding_attention" else None for kind in kinds}
+
+
+def hide_before(mask: Tensor, last: Tensor) -> Tensor:
+    """A mask [A, 1, T, S] without the columns up to the last one that a token [A, T] forgets."""
+    columns = torch.arange(mask.shape[-1], device=mask.device)
+    return mask & (columns > last[:, None, :, None])
 
 
 class Feed(NamedTuple):

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from trainer.engine.conversations import Conversations
+from trainer.engine.conversations import Conversations, read_windows
 from trainer.scale import parallel
 
 if TYPE_CHECKING:
@@ -26,17 +26,16 @@ class OwnEngine:
     """Samples from the policy itself, in this process; in several, from a whole copy in each.
 
     Raises:
-        ValueError: The model has sliding-window or recurrent layers.
+        ValueError: The model has layers that are neither full nor sliding-window attention.
     """
 
     def __init__(self, policy: Policy, version: int = 0) -> None:
-        config = policy.model.config.get_text_config()
-        windowed = getattr(config, "sliding_window", None) is not None
-        plain = ["sliding_attention" if windowed else "full_attention"]
-        kinds = set(getattr(config, "layer_types", None) or plain)
-        if kinds != {"full_attention"}:
-            found = ", ".join(sorted(kinds))
-            raise ValueError(f"{policy.name!r} has {found}; use a model of full_attention layers")
+        others = read_windows(policy).keys() - {"full_attention", "sliding_attention"}
+        if others:
+            raise ValueError(
+                f"{policy.name!r} has layers of {', '.join(sorted(others))}, and the own engine "
+                "samples full_attention and sliding_attention; set engine.name='vllm'"
+            )
         self.policy = policy if parallel.size() == 1 else policy.replica()
         self.version = version
 

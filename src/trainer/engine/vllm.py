@@ -226,9 +226,8 @@ class InProcess:
         os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
         vllm = require("vllm", "vllm")
         config, on_cpu = policy.model.config, policy.device.type == "cpu"
-        positions = int(getattr(config.get_text_config(), "max_position_embeddings", 0))
         chosen = {
-            "max_model_len": positions or None,
+            "max_model_len": policy.positions or None,
             "gpu_memory_utilization": 0.4,
             "enforce_eager": on_cpu,
             "enable_chunked_prefill": not on_cpu,  # with seeds, it fails there
