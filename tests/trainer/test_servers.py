@@ -111,6 +111,19 @@ def test_a_server_that_stays_as_it_is_is_found_out_at_once(standin, tmp_path, lo
 
 
 @pytest.mark.parametrize(
+    ("dtype", "shift"), [("float32", 0.5), ("float32", -0.5), ("bfloat16", 0.05)]
+)
+def test_another_distribution_is_not_taken_for_other_weights(standin, tmp_path, dtype, shift):
+    """Also within what rounding may change in bfloat16: top_p=0.95 makes each token likelier."""
+    policy = tiny(dtype=dtype)
+    made = engine(policy, tmp_path, standin)
+    standin.shift = shift
+    with pytest.raises(EngineError, match=r"weights 1 .*another distribution.*top_p") as caught:
+        made.sync(policy, 1)
+    assert not isinstance(caught.value, StaleWeights)
+
+
+@pytest.mark.parametrize(
     ("mood", "message"),
     [
         (400, "refuses, HTTP 400: not now"),

@@ -12,6 +12,7 @@ from transformers import AutoTokenizer
 from trainer import recipe
 from trainer.build import make_engine
 from trainer.engine import Decoding, EngineError, EngineOptions, Prompt, StaleWeights
+from trainer.engine.vllm import _WHOLE
 from trainer.engine.worker import WORKER
 from trainer.model.policy import Policy
 from trainer.model.pretrained import resolve
@@ -38,7 +39,7 @@ SHORT = [
     "engine.name=vllm", "env.max_turns=3", "env.data=embedded", "policy.dtype=float32",
     "policy.lora.rank=0", "sampling.tasks=2", "sampling.rollouts=2",
     "sampling.max_reply_tokens=8", "sampling.max_tokens=8192", "sampling.decode=free",
-    "sft.steps=0", "run.steps=2", "run.threads=1", "update.learning_rate=1e-3",
+    "sft.steps=0", "run.steps=3", "run.threads=1", "update.learning_rate=1e-3",
     "update.skip_dead_groups=false", "update.tokens=16384", "eval.tasks=1", "eval.every=0",
 ]  # fmt: skip
 
@@ -70,7 +71,7 @@ def server(qwen):
 # First: vLLM's build for CPUs does not start in a process that has loaded llvmlite, which a search
 # environment does.
 def test_in_this_process_and_ahead(qwen, tmp_path):
-    options = [*SHORT, "run.steps=3", f"policy.model={qwen}"]
+    options = [*SHORT, f"policy.model={qwen}"]
     train(recipe.load("alfworld gigpo", options), tmp_path / "now", console=quiet())
     train(
         recipe.load("alfworld gigpo", [*options, "sampling.ahead=1"]),
@@ -127,11 +128,11 @@ def test_a_failure_of_vllm_reaches_everyone_and_nothing_hangs(monkeypatch, tmp_p
 
 
 @pytest.mark.parametrize("words", TEXT)
-def test_recipes_take_two_steps(words, qwen, server, tmp_path):
+def test_recipes_take_three_steps(words, qwen, server, tmp_path):
     options = [*SHORT, *TEXT[words], f"policy.model={qwen}", f"engine.urls=['{server.url}']"]
     train(recipe.load(words, options), tmp_path, console=quiet())
     lines = [line for line in figures(tmp_path) if line["stage"] == "rl"]
-    assert len(lines) == 2
+    assert len(lines) == 3
     assert all(line["logprob_gap"] < 1e-3 for line in lines)
     assert all(line["correction_mean"] == pytest.approx(1, abs=1e-3) for line in lines)
 
@@ -164,6 +165,20 @@ def test_replies_are_drawn_from_the_whole_distribution(qwen, server, tmp_path):
     found = torch.bincount(group[drawn], minlength=8)
     assert ((found - expected) ** 2 / expected).sum() < 26  # 0.05% of chi-square, 7 degrees
     assert len(drawn.unique()) > 100  # the model is nearly uniform
+
+
+@pytest.mark.parametrize("where", ["this process", "server"])
+def test_another_distribution_is_told_from_other_weights(
+    qwen, server, monkeypatch, tmp_path, where
+):
+    policy = Policy.load(str(qwen))
+    urls = (server.url,) if where == "server" else ()
+    engine = make_engine(EngineOptions(name="vllm", urls=urls), policy, tmp_path)
+    for change in ({"top_p": 0.8}, {"top_k": 50}, {"min_p": 0.5}, {"repetition_penalty": 1.3}):
+        monkeypatch.setattr("trainer.engine.vllm._WHOLE", _WHOLE | change)
+        with pytest.raises(EngineError, match="draws from another distribution"):
+            engine.sync(policy, 1)
+    engine.close()
 
 
 def test_an_adapter_is_merged(qwen, server, tmp_path):

@@ -15,6 +15,7 @@ from threading import Lock, Thread
 from urllib.request import urlopen
 
 import pytest
+import torch
 from safetensors.torch import load_file
 
 from trainer.engine import Decoding, EngineOptions, Prompt
@@ -105,6 +106,7 @@ class Standin:
     Attributes:
         asked: Requests of `/v1/completions` that were answered, by prompt.
         stale: It accepts weights and goes on with those it has.
+        shift: Added to log-probabilities of drawn tokens, as truncated sampling does.
         moods: What becomes of the next requests of `/v1/completions`: an HTTP status, a text to
             answer with, or "drop" to close the connection.
     """
@@ -112,7 +114,7 @@ class Standin:
     def __init__(self, policy, *, name="standin", limit=2048, port=0):
         self.policy, self.name, self.limit = policy.twin("standin"), name, limit
         self.label, self.loads, self.asked, self.moods = "default", 0, Counter(), []
-        self.stale, self.delay, self.folder = False, 0.0, ""
+        self.stale, self.delay, self.shift, self.folder = False, 0.0, 0.0, ""
         self.lock = Lock()
         self.server = ThreadingHTTPServer(("127.0.0.1", port), partial(_Routes, self))
         self.url = f"http://127.0.0.1:{self.server.server_port}"
@@ -142,13 +144,22 @@ class Standin:
 
     def complete(self, body):
         assert body["model"] == self.name
+        if "prompt_logprobs" in body:
+            return {"choices": [{"prompt_logprobs": self.score(body["prompt"])}]}
         decoding = Decoding(body["temperature"], body["max_tokens"])
         with self.lock:
             batch = OwnEngine(self.policy).batch(1, decoding)
             (reply,) = batch.reply([0], [Prompt(body["prompt"])], [body["seed"]])
             self.asked[tuple(body["prompt"])] += 1
-        choice = {"token_ids": reply.ids, "logprobs": {"token_logprobs": reply.logprobs}}
+        logprobs = [one + self.shift for one in reply.logprobs]
+        choice = {"token_ids": reply.ids, "logprobs": {"token_logprobs": logprobs}}
         return {"choices": [choice]}
+
+    def score(self, ids):
+        with torch.no_grad():
+            scores = self.policy.model(torch.tensor([ids])).logits[0].log_softmax(-1)
+        told = [{str(i): {"logprob": float(at[i])}} for i, at in zip(ids[1:], scores, strict=False)]
+        return [None, *told]
 
 
 class _Routes(BaseHTTPRequestHandler):

@@ -9,7 +9,7 @@ import shutil
 import time
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent_envs import web
 from agent_envs.web import BadAnswerError, NoAnswerError, choose_delay
@@ -18,13 +18,18 @@ from trainer.engine.worker import WORKER
 from trainer.scale import parallel
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from trainer.engine import EngineOptions
     from trainer.model.policy import Policy
 
+_Read = TypeVar("_Read")
 SECONDS = 600.0
 """Time limit of a request."""
 RESTART = 1.0
 """Seconds in which no server can be restarted."""
+SCORE = {"max_tokens": 1, "prompt_logprobs": 0}
+"""What a request for the log-probabilities of a prompt has besides."""
 _LARGEST = 1 << 28  # bytes of an answer
 _NOT_NOW = (429, 502, 503, 504)  # starting or overloaded
 _OK = 200
@@ -70,12 +75,35 @@ class Servers:
         Raises:
             EngineError: A server refuses the request, or none answers.
         """
-        body = {"model": self._model, "prompt": ids, "return_token_ids": True, **options}
-        call = web.process().start(self._complete(conversation, body))
+
+        def read(choice: Any) -> tuple[list[int], list[float]]:
+            return list(choice["token_ids"]), list(choice["logprobs"]["token_logprobs"])
+
+        return await self._read(
+            conversation, {"prompt": ids, "return_token_ids": True, **options}, read
+        )
+
+    async def score(self, conversation: int, ids: list[int]) -> list[float]:
+        """Log-probability of each token of a prompt after the first.
+
+        Raises:
+            EngineError: As `answer`.
+        """
+
+        def read(choice: Any) -> list[float]:
+            told = choice["prompt_logprobs"][1:]
+            return [at[str(token)]["logprob"] for token, at in zip(ids[1:], told, strict=True)]
+
+        return await self._read(conversation, {"prompt": ids, **SCORE}, read)
+
+    async def _read(
+        self, conversation: int, body: dict[str, Any], read: Callable[[Any], _Read]
+    ) -> _Read:
+        call = web.process().start(self._complete(conversation, {"model": self._model, **body}))
         answer = await asyncio.wrap_future(call)
         try:
             (choice,) = answer["choices"]
-            return list(choice["token_ids"]), list(choice["logprobs"]["token_logprobs"])
+            return read(choice)
         except (KeyError, TypeError, ValueError) as error:
             raise EngineError(
                 f"a server gave no tokens with log-probabilities ({error!r}): "

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from agent_envs.assets import require
 from agent_envs.vector import run_coroutine
@@ -34,7 +35,7 @@ from trainer.engine import (
     StaleWeights,
     check_length,
 )
-from trainer.engine.servers import Servers
+from trainer.engine.servers import SCORE, Servers
 from trainer.engine.worker import WORKER
 from trainer.learn.rows import Row, join_values
 from trainer.learn.update import recompute_logprobs
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 _CANARY = Decoding(temperature=0.7, max_reply_tokens=8)  # not 1: raw log-probabilities differ
 _CANARIES = 4
+_SHIFT, _ERRORS = 1e-3, 4.0  # nats and standard errors by which drawn tokens may be likelier
 _TOKENS = 1 << 16  # of the canary's one batch
 _WHOLE: dict[str, Any] = dict.fromkeys(("top_p", "repetition_penalty"), 1.0) | dict.fromkeys(
     ("top_k", "min_p", "presence_penalty", "frequency_penalty"), 0
@@ -102,13 +104,22 @@ class VLLMEngine:
         """
         before, self.policy = self.version, policy
         self.backend.take(policy, version)
-        gap = self._measure_gap()
-        if not gap <= self._tolerance:
+        gaps = self._measure_gaps(replies=True)
+        gap, shift = float(np.abs(gaps).mean()), float(gaps.mean())
+        noise = max(_SHIFT, _ERRORS * float(gaps.std()) / len(gaps) ** 0.5)
+        if not (gap <= self._tolerance and shift <= noise):
+            said = f"vLLM was given weights {version} (before: {before}), but log-probabilities"
+            if np.abs(self._measure_gaps(replies=False)).mean() <= self._tolerance:
+                raise EngineError(
+                    f"{said} of its replies differ by {gap:.2g}, those of prompts do not: it draws "
+                    "from another distribution. Let nothing on the way change top_p, top_k, min_p, "
+                    "penalties or temperature; start servers with "
+                    "--logprobs-mode processed_logprobs --generation-config vllm"
+                )
             raise StaleWeights(
-                f"vLLM was given weights {version} (before: {before}), but log-probabilities differ"
-                f" by {gap:.2g}, allowed {self._tolerance:g} (engine.tolerance). Restart it with "
-                "the policy's model and dtype; servers with --logprobs-mode processed_logprobs "
-                f"--worker-extension-cls {WORKER}"
+                f"{said} differ by {gap:.2g}, allowed {self._tolerance:g} (engine.tolerance). "
+                "Restart it with the policy's model and dtype; servers with "
+                f"--logprobs-mode processed_logprobs --worker-extension-cls {WORKER}"
             )
         self.version = version
 
@@ -116,27 +127,34 @@ class VLLMEngine:
         """Free the engine."""
         self.backend.close()
 
-    def _measure_gap(self) -> float:
-        """Mean |log π_policy - log π_vLLM| over a few replies that vLLM draws now, nats."""
-        known = self.policy.model.config.get_text_config().vocab_size
-        words = min(len(self.policy.tokenizer), known)  # a tokenizer may have tokens of its own
+    def _measure_gaps(self, *, replies: bool) -> NDArray[np.float64]:
+        """Difference log π_vLLM - log π_policy of replies drawn now, or of prompts: [P], nats.
+
+        That of prompts comes from the weights alone, however replies are drawn.
+        """
+        words = min(len(self.policy.tokenizer), self.policy.vocabulary)
         prompts = [
             np.random.default_rng([i, words]).integers(words, size=8).tolist()
             for i in range(_CANARIES)
         ]
+        session = self.open(range(_CANARIES), _CANARY)
 
-        async def sample() -> list[Reply]:
-            session = self.open(range(_CANARIES), _CANARY)
-            asked = (session.reply(i, Prompt(ids)) for i, ids in enumerate(prompts))
-            return await asyncio.gather(*asked)
+        async def ask(row: int, ids: list[int]) -> tuple[list[int], list[float]]:
+            if not replies:
+                return ids, await self.backend.score(row, ids)
+            reply = await session.reply(row, Prompt(ids))
+            return [*ids, *reply.ids], reply.logprobs
 
-        replies = parallel.run_on_first(lambda: run_coroutine(sample()))
+        async def ask_all() -> list[tuple[list[int], list[float]]]:
+            return await asyncio.gather(*(ask(row, ids) for row, ids in enumerate(prompts)))
+
         rows = [
-            Row([*ids, *r.ids], list(range(8, 8 + len(r.ids))), [0] * len(r.ids), r.logprobs)
-            for ids, r in zip(prompts, replies, strict=True)
+            Row(ids, list(range(len(ids) - len(told), len(ids))), [0] * len(told), told)
+            for ids, told in parallel.run_on_first(lambda: run_coroutine(ask_all()))
         ]
-        own = recompute_logprobs(self.policy, rows, tokens=_TOKENS, temperature=_CANARY.temperature)
-        return float(np.abs(own - join_values(rows, "logprobs")).mean())
+        temperature = _CANARY.temperature if replies else 1.0
+        own = recompute_logprobs(self.policy, rows, tokens=_TOKENS, temperature=temperature)
+        return join_values(rows, "logprobs") - own
 
     def _prove(self) -> None:
         """Send disturbed weights first: a server may have the policy's own from the start."""
@@ -262,12 +280,20 @@ class InProcess:
         self, _conversation: int, ids: list[int], options: dict[str, Any]
     ) -> tuple[list[int], list[float]]:
         """Tokens and log-probabilities of a reply, drawn with all others that wait."""
+        output = (await self._request(ids, options)).outputs[0]
+        drawn = list(output.token_ids)
+        return drawn, [at[t].logprob for t, at in zip(drawn, output.logprobs, strict=True)]
+
+    async def score(self, _conversation: int, ids: list[int]) -> list[float]:
+        """Log-probability of each token of a prompt after the first."""
+        told = (await self._request(ids, SCORE)).prompt_logprobs
+        return [at[token].logprob for token, at in zip(ids[1:], told[1:], strict=True)]
+
+    async def _request(self, ids: list[int], options: dict[str, Any]) -> Any:
         answered: Future[Any] = Future()
         answered.set_running_or_notify_cancel()  # so that nobody can cancel it
         await asyncio.wrap_future(self._thread.submit(self._add, ids, options, answered))
-        output = (await asyncio.wrap_future(answered)).outputs[0]
-        drawn = list(output.token_ids)
-        return drawn, [at[t].logprob for t, at in zip(drawn, output.logprobs, strict=True)]
+        return await asyncio.wrap_future(answered)
 
     def take(self, policy: Policy, version: int) -> None:
         """Load the policy's weights and forget what the old ones encoded."""
