@@ -88,6 +88,21 @@ def test_in_this_process_and_ahead(qwen, tmp_path):
     assert ahead[0]["logprob_gap"] < 1e-3 < ahead[2]["logprob_gap"]
 
 
+def tell_distributions_apart(qwen, urls, monkeypatch, folder):
+    """The engine with the policy's weights that truncates or penalises is not called stale."""
+    policy = Policy.load(str(qwen))
+    engine = make_engine(EngineOptions(name="vllm", urls=urls), policy, folder)
+    for change in ({"top_p": 0.8}, {"top_k": 50}, {"min_p": 0.5}, {"repetition_penalty": 1.3}):
+        monkeypatch.setattr("trainer.engine.vllm._WHOLE", _WHOLE | change)
+        with pytest.raises(EngineError, match="draws from another distribution"):
+            engine.sync(policy, 1)
+    engine.close()
+
+
+def test_another_distribution_in_this_process_is_told(qwen, monkeypatch, tmp_path):
+    tell_distributions_apart(qwen, (), monkeypatch, tmp_path)
+
+
 def refuse(url, policy, folder, message):
     """An engine of this server is refused before anything is written."""
     with pytest.raises(EngineError, match=message):
@@ -167,18 +182,8 @@ def test_replies_are_drawn_from_the_whole_distribution(qwen, server, tmp_path):
     assert len(drawn.unique()) > 100  # the model is nearly uniform
 
 
-@pytest.mark.parametrize("where", ["this process", "server"])
-def test_another_distribution_is_told_from_other_weights(
-    qwen, server, monkeypatch, tmp_path, where
-):
-    policy = Policy.load(str(qwen))
-    urls = (server.url,) if where == "server" else ()
-    engine = make_engine(EngineOptions(name="vllm", urls=urls), policy, tmp_path)
-    for change in ({"top_p": 0.8}, {"top_k": 50}, {"min_p": 0.5}, {"repetition_penalty": 1.3}):
-        monkeypatch.setattr("trainer.engine.vllm._WHOLE", _WHOLE | change)
-        with pytest.raises(EngineError, match="draws from another distribution"):
-            engine.sync(policy, 1)
-    engine.close()
+def test_another_distribution_of_a_server_is_told(qwen, server, monkeypatch, tmp_path):
+    tell_distributions_apart(qwen, (server.url,), monkeypatch, tmp_path)
 
 
 def test_an_adapter_is_merged(qwen, server, tmp_path):
