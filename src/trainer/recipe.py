@@ -191,10 +191,11 @@ def save(recipe: Recipe, path: Path) -> None:
     write_text(path, tomlkit.dumps(asdict(recipe)))
 
 
-def changes(before: Recipe, after: Recipe) -> list[str]:
-    """Dotted keys in which two recipes differ."""
+def changes(before: Recipe, after: Recipe) -> dict[str, tuple[Any, Any]]:
+    """Dotted keys in which two recipes differ, with both values; {} for an option without one."""
     one, other = (dict(flatten(asdict(recipe))) for recipe in (before, after))
-    return sorted(key for key in {*one, *other} if one.get(key, {}) != other.get(key, {}))
+    pairs = {key: (one.get(key, {}), other.get(key, {})) for key in sorted({*one, *other})}
+    return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
 
 
 def _read_run(config: Path) -> dict[str, Any]:

@@ -36,8 +36,9 @@ from trainer.learn.rows import make_rows
 from trainer.methods import Experience
 from trainer.play.source import draw_tasks
 from trainer.run import report
+from trainer.run.checkpoint import Checkpoints
 from trainer.run.checks import check_folder
-from trainer.run.metrics import Metrics, Silent, describe, open_tracker
+from trainer.run.metrics import Metrics, Silent, describe, note_warning, open_tracker
 from trainer.run.run_folder import write_provenance
 from trainer.run.session import Session
 from trainer.run.stopping import note_signals
@@ -213,16 +214,18 @@ def train(
             report.write(folder)
 
 
-def _enter(recipe: Recipe, folder: Path, lock: FolderLock, *, resume: bool) -> None:
+def _enter(recipe: Recipe, folder: Path, lock: FolderLock, *, resume: bool) -> str:
     """Lock the folder if it has been a run's, and refuse one that cannot be used."""
     if lock.path.is_file():
         lock.take()
-    check_folder(recipe, folder, resume=resume)
+    return check_folder(recipe, folder, resume=resume)
 
 
 def _prepare(recipe: Recipe, folder: Path, lock: FolderLock, *, resume: bool) -> None:
     """Make the run folder, with its lock and recipe; another process may have been here since."""
     folder.mkdir(parents=True, exist_ok=True)
     lock.path.touch()
-    _enter(recipe, folder, lock, resume=resume)
+    if forked := _enter(recipe, folder, lock, resume=resume):
+        last = max(Checkpoints(folder / "checkpoints").steps(), default=0)
+        note_warning(folder, last, f"from here on with {forked}")
     recipes.save(recipe, folder / "config.toml")

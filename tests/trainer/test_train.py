@@ -26,6 +26,7 @@ from trainer.run import metrics
 from trainer.run.checkpoint import CheckpointError, Checkpoints
 from trainer.run.checks import RunError, check_folder
 from trainer.run.metrics import describe
+from trainer.run.run_folder import WarningRecord
 from trainer.train import train
 
 from .conftest import count_lines, figures, finish, quiet, same, short, weights
@@ -179,6 +180,27 @@ def test_a_run_is_resumed_with_other_patience_and_another_address_only(change, f
     refused = pytest.raises(RunError, match=f"another {change.partition('=')[0]};")
     with nullcontext() if free else refused:
         check_folder(changed, tmp_path, resume=True)
+
+
+def test_what_errors_advise_is_what_resume_takes(corridor, tiny_folder, tmp_path):
+    """Memory that ran out, and a loss that is not finite: the advice continues the run."""
+    advice = [f"{key}={value}" for key, value in {
+        "sampling.rows": 1, "update.tokens": 700, "sampling.max_tokens": 1900,
+        "update.learning_rate": 1e-5, "credit.models.critic.learning_rate": 1e-4,
+        "update.entropy": 0.01, "policy.gradient_checkpointing": "true",
+    }.items()]  # fmt: skip
+    given = ["sft.steps=1", "update.skip_dead_groups=false"]
+    train(short(tiny_folder, *given, "run.steps=1"), tmp_path, console=quiet())
+    changed = short(tiny_folder, *given, "run.steps=2", *advice)
+    train(changed, tmp_path, resume=True, console=quiet())
+    assert figures(tmp_path)[-1]["learning_rate"] == 1e-5
+    (noted,) = metrics.read_log(tmp_path / metrics.WARNINGS, WarningRecord)
+    assert noted["step"] == 2
+    for one in advice[2:6]:
+        assert f"{one} (before: " in noted["text"]
+    assert "sampling.rows" not in noted["text"]
+    train(changed, tmp_path, resume=True, console=quiet())
+    assert len(metrics.read_log(tmp_path / metrics.WARNINGS, WarningRecord)) == 1
 
 
 # A short room in the place of ALFWorld's, where it is the method that matters.

@@ -199,8 +199,8 @@ class Learner(Generic[_Model]):
             torch.save({"what": what, "rows": [asdict(row) for row in rows]}, file)
         raise NotFiniteError(
             f"the {what} of optimiser step {self.steps} is {value}; its batch is in {file} "
-            "(torch.load), no weight has changed. Lower the learning rate or look at its log-"
-            "probabilities and advantages, and resume from the last checkpoint"
+            "(torch.load), no weight has changed. Look at its log-probabilities and advantages, "
+            "and continue from the last checkpoint with --resume and a lower learning_rate"
         )
 
 

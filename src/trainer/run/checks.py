@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from trainer.recipe import Recipe
 
 FREE = {
+    "policy.gradient_checkpointing",
+    "sampling.rows",
+    "update.tokens",
     "run.steps",
     "run.threads",
     "run.save_every",
@@ -32,7 +35,9 @@ FREE = {
     "engine.patience",
     "eval.every",
 }
-"""Options that may change when a run is resumed."""
+"""Options that may change when a run is resumed: they change no result beyond last bits."""
+FORKS = {"sampling.max_tokens", "update.entropy"}
+"""Those, and every learning rate, that may change, too; the run notes where."""
 ENDPOINTS = {"credit.models.judge", "env.options.partner", "env.options.judge"}
 """Sections with the options of an endpoint; all but `endpoint.ANSWERING` may change, too."""
 _OF_A_RUN = ("checkpoints/step_*", "metrics.jsonl", "eval/step_*.json", "episodes/step_*.parquet")
@@ -45,8 +50,8 @@ class RunError(ValueError):
     """The run folder or the recipe cannot be used; the message says what to do."""
 
 
-def check_folder(recipe: Recipe, folder: Path, *, resume: bool) -> None:
-    """Check that a recipe may run in a folder.
+def check_folder(recipe: Recipe, folder: Path, *, resume: bool) -> str:
+    """Check that a recipe may run in a folder; what it changes in the run there, "" for nothing.
 
     Raises:
         RunError: The folder holds a run and `resume` is off, or a run of another recipe, or parts
@@ -60,15 +65,20 @@ def check_folder(recipe: Recipe, folder: Path, *, resume: bool) -> None:
                 "recipe is not known; restore config.toml and continue with --resume, or start a "
                 "new run with --out DIR"
             )
-        return
+        return ""
     if not resume:
         raise RunError(f"{folder} holds a run; --resume continues it, --out DIR starts a new one")
-    before = recipes.load(folder)
-    if changed := [key for key in recipes.changes(before, recipe) if not _free(key)]:
+    changed = {
+        key: values
+        for key, values in recipes.changes(recipes.load(folder), recipe).items()
+        if not _is_free(key)
+    }
+    if fixed := [key for key in changed if not _is_fork(key)]:
         raise RunError(
-            f"{folder} holds a run with another {', '.join(changed)}; resume it with the same "
+            f"{folder} holds a run with another {', '.join(fixed)}; resume it with the same "
             f"recipe and options (see {config}), or start a new run with --out DIR"
         )
+    return ", ".join(f"{key}={new} (before: {old})" for key, (old, new) in changed.items())
 
 
 def check_columns(name: str, method: Method, rollouts: Rollouts) -> None:
@@ -119,7 +129,12 @@ def check_source(recipe: Recipe) -> None:
     refuse_broken(rules)
 
 
-def _free(key: str) -> bool:
-    """Whether an option may change when a run is resumed."""
+def _is_fork(key: str) -> bool:
+    """Whether an option may change and the run notes it."""
+    return key in FORKS or key.endswith(".learning_rate")
+
+
+def _is_free(key: str) -> bool:
+    """Whether an option may change when a run is resumed, and nothing is noted."""
     section, _, option = key.rpartition(".")
     return key in FREE or (section in ENDPOINTS and option not in endpoint.ANSWERING)

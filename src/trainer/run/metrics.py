@@ -203,10 +203,7 @@ class Metrics:
     def warning(self, step: int, text: str) -> None:
         """Print a warning and write it to `WARNINGS`, unless this step wrote it before."""
         self.say(f"warning: step {step}: {text}")
-        path, line = self.path.with_name(WARNINGS), json.dumps({"step": step, "text": text})
-        written = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-        if line not in written:
-            append_line(path, line)
+        note_warning(self.path.parent, step, text)
 
     def _show(self, stage: str, done: int, values: Mapping[str, float]) -> None:
         total, now = self._totals[stage], time.monotonic()
@@ -226,6 +223,14 @@ class Metrics:
             self._bars[stage] = self._progress.add_task(stage, total=total)
         self._progress.update(self._bars[stage], completed=done)
         self.say("  ".join((f"{stage} {done}/{total}", *parts)))
+
+
+def note_warning(folder: Path, step: int, text: str) -> None:
+    """Write a warning to the `WARNINGS` of a run, unless this step wrote it before."""
+    path, line = folder / WARNINGS, json.dumps({"step": step, "text": text})
+    written = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    if line not in written:
+        append_line(path, line)
 
 
 _STEPS, _MOST = 5, 0.8  # more than this share of groups is dead for so many steps
@@ -254,11 +259,13 @@ class StallWatch:
             return (
                 f"in {same:.0%} of the groups of the last {_STEPS} steps all rollouts had the "
                 "same replies: the policy has become nearly deterministic; "
-                "lower update.learning_rate, or set update.entropy or update.kl"
+                "stop it and --resume with a lower update.learning_rate or an update.entropy above "
+                "0, or start a new run with update.kl"
             )
         return (
             f"{dead:.0%} of the groups of the last {_STEPS} steps had equal outcomes, which leaves "
-            "little to learn; raise sampling.rollouts or sampling.temperature, or use other tasks"
+            "little to learn; start a new run with more sampling.rollouts, another "
+            "sampling.temperature or other tasks"
         )
 
 
