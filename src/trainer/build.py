@@ -18,7 +18,6 @@ from agent_envs import evaluation
 from trainer.engine import Decoding, Sampler
 from trainer.engine.own import OwnEngine
 from trainer.model.policy import Model, Policy
-from trainer.model.weights import FULL
 from trainer.play import failures
 from trainer.play.partner import PolicyPartner
 from trainer.play.records import Task
@@ -57,7 +56,7 @@ def load_policy(model: Model, source: Path | None = None) -> Policy:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     return Policy.load(
         str(source or model.model),
-        lora=FULL if source else model.lora,
+        lora=None if source else model.lora,
         dtype=model.dtype,
         device=device,
         gradient_checkpointing=model.gradient_checkpointing,
@@ -75,7 +74,7 @@ def load_partner(partner: PartnerOptions, policy: Model) -> PolicyPartner | None
         return None
     plain = Model(partner.model, dtype=policy.dtype, device=policy.device)
     decoding = Decoding(partner.temperature, partner.max_reply_tokens)
-    return PolicyPartner(OwnEngine(load_policy(plain).freeze()), decoding)
+    return PolicyPartner(OwnEngine(load_policy(plain, Path(partner.model)).freeze()), decoding)
 
 
 def make_rollouts(recipe: Recipe, split: str, *, blind: tuple[str, ...] = ()) -> Rollouts:

@@ -204,6 +204,37 @@ def test_a_checkpoint_of_another_architecture_is_refused(tiny_policy, tmp_path):
         Policy(other, tiny_tokenizer()).restore(tmp_path)
 
 
+def test_a_checkpoint_in_shards_is_restored(tiny_policy, tmp_path):
+    saved = logits(tiny_policy)
+    tiny_policy.model.save_pretrained(tmp_path, max_shard_size="20KB")
+    assert len(list(tmp_path.glob("model-*.safetensors"))) > 1
+    nudge(tiny_policy)
+    tiny_policy.restore(tmp_path)
+    assert torch.equal(logits(tiny_policy), saved)
+
+
+@pytest.mark.parametrize(
+    ("lora", "refused"),
+    [
+        (None, False),
+        (LoRA(rank=2, alpha=8), False),
+        (LoRA(rank=2, alpha=8, targets=("v_proj", "q_proj")), False),
+        (LoRA(rank=16, alpha=8), True),
+        (LoRA(rank=2, alpha=16), True),
+        (LoRA(rank=2, alpha=8, targets=("q_proj",)), True),
+        (LoRA(rank=0), True),
+    ],
+)
+def test_an_adapter_is_not_taken_for_another(tiny_folder, tmp_path, lora, refused):
+    made = LoRA(rank=2, alpha=8, targets=("q_proj", "v_proj"))
+    Policy.load(str(tiny_folder), lora=made).save(tmp_path)
+    if refused:
+        with pytest.raises(ValueError, match=r"adapter of rank 2, alpha 8 on q_proj, v_proj, and"):
+            Policy.load(str(tmp_path), lora=lora)
+    else:
+        assert Policy.load(str(tmp_path), lora=lora).has_adapter
+
+
 def test_an_adapter_names_its_base_and_not_where_it_lay(tmp_path):
     policy = Policy.load("pocket", lora=LoRA(rank=2))
     policy.save(tmp_path)

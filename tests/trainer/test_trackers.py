@@ -7,7 +7,14 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from trainer.run.metrics import TRACKERS, Metrics, TrackerError, open_tracker
+from trainer.run.metrics import (
+    TRACKERS,
+    WARNINGS,
+    Metrics,
+    TrackerError,
+    open_tracker,
+    read_log,
+)
 
 
 class Library:
@@ -62,6 +69,19 @@ def test_two_runs_have_names_of_their_own(library, tmp_path):
         logged(name, tmp_path / folder, [1])
     names = [call[1]["name"] for call in made.calls if call[0] == "init"]
     assert len(set(names)) == 2
+
+
+@pytest.mark.parametrize("dies", ["log", "finish"])
+def test_a_library_that_dies_ends_no_run(monkeypatch, tmp_path, dies):
+    def die(*_, **__):
+        raise ConnectionError("no route to the server")
+
+    run = SimpleNamespace(**{"log": lambda *_, **__: None, "finish": lambda: None, dies: die})
+    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=lambda **_: run))
+    logged("wandb", tmp_path, [1, 2])
+    assert [line["step"] for line in read_log(tmp_path / "metrics.jsonl")] == [1, 2]
+    (warned,) = (tmp_path / WARNINGS).read_text().splitlines()
+    assert "failed (no route to the server) and gets no more of the log" in warned
 
 
 def test_a_library_that_refuses_says_what_to_do(monkeypatch, tmp_path):

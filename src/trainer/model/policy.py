@@ -102,7 +102,7 @@ class Policy(Weights):
         cls,
         name: str,
         *,
-        lora: LoRA = FULL,
+        lora: LoRA | None = None,
         dtype: str = "float32",
         device: str = "cpu",
         gradient_checkpointing: bool = False,
@@ -111,19 +111,21 @@ class Policy(Weights):
         """Load a policy: `name` is one of `pretrained.NAMES`, a folder or a hub name.
 
         A folder that `save` wrote for a LoRA policy is loaded with its adapter, which stays
-        trainable. `template` has options of the chat template.
+        trainable; `lora`, if given, must be that of the adapter. `template` has options of the chat
+        template.
 
         Raises:
             FileNotFoundError: There is no such folder or name, or the folder lacks weights or
                 tokenizer.
             ValueError: The dtype is unknown, the device is not available, or the tokenizer has no
-                usable chat template, or tokens that the model has no embeddings of.
+                usable chat template, or tokens that the model has no embeddings of, or the folder
+                has another adapter than `lora`.
         """
         model, tokenizer, images, adapter = pretrained.load(name, device)
         policy = cls(
             model,
             tokenizer,
-            lora=FULL if adapter else lora,
+            lora=FULL if adapter else lora or FULL,
             dtype=dtype,
             gradient_checkpointing=gradient_checkpointing,
             name=name,
@@ -135,6 +137,7 @@ class Policy(Weights):
 
             with ignore_peft_warning():
                 policy.model = PeftModel.from_pretrained(model, adapter, is_trainable=True)
+            policy.check_adapter(lora)
             policy.shrink()
         return policy
 

@@ -270,6 +270,25 @@ class Weights:
             torch.manual_seed(0)
             self.model = get_peft_model(self.model, config)
 
+    def check_adapter(self, wanted: LoRA | None) -> None:
+        """Refuse settings that are not those of the adapter that was loaded.
+
+        Raises:
+            ValueError: Another rank, scale or other modules.
+        """
+        has = self.model.peft_config[self.adapter]
+        if wanted is None:
+            return
+        targets = {wanted.targets} if isinstance(wanted.targets, str) else {*wanted.targets}
+        same = targets in ({"all-linear"}, {*has.target_modules})
+        if not (same and (wanted.rank, wanted.alpha) == (has.r, has.lora_alpha)):
+            raise ValueError(
+                f"{self.name!r} has an adapter of rank {has.r}, alpha {has.lora_alpha:g} on "
+                f"{', '.join(sorted(has.target_modules))}, and {wanted} is wanted; set "
+                f"policy.lora.rank={has.r} and policy.lora.alpha={has.lora_alpha:g} to train it on,"
+                " or merge it into its base (peft's merge_and_unload) for another or none"
+            )
+
     def keep_reference(self) -> None:
         """Make the current policy the reference of the KL term.
 
@@ -336,9 +355,9 @@ class Weights:
             loaded = set_peft_model_state_dict(self.model, state)
             missing = [name for name in loaded.missing_keys if "lora_" in name]
         else:
-            loaded = self.model.load_state_dict(
-                load_file(folder / "model.safetensors"), strict=False
-            )
+            files = sorted(folder.glob("model*.safetensors"))  # several of a large model
+            state = {name: weight for file in files for name, weight in load_file(file).items()}
+            loaded = self.model.load_state_dict(state, strict=False)
             missing = sorted({*loaded.missing_keys} - {*self.model.all_tied_weights_keys})
         if missing or loaded.unexpected_keys:
             raise ValueError(

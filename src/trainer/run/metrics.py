@@ -15,7 +15,7 @@ import secrets
 import time
 import warnings
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
@@ -171,8 +171,7 @@ class Metrics:
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
         self._writer.close()
-        for tracker in self._trackers:
-            tracker.finish()
+        self._tell_trackers(max(self.lines, default=0), lambda tracker: tracker.finish())
 
     def log(self, step: int, stage: str, done: int, values: Mapping[str, float]) -> None:
         """Write and show the line of `step`, the step number `done` of its stage."""
@@ -193,8 +192,19 @@ class Metrics:
         for name, value in named.items():
             self._writer.add_scalar(name, value, step)
         self._writer.flush()
-        for tracker in self._trackers:
-            tracker.log(named, step=step)
+        self._tell_trackers(step, lambda tracker: tracker.log(named, step=step))
+
+    def _tell_trackers(self, step: int, tell: Callable[[Any], object]) -> None:
+        """Call each tracker; one that fails is left out from then on, and the run goes on."""
+        for tracker in tuple(self._trackers):
+            try:
+                tell(tracker)
+            except Exception as error:  # noqa: BLE001 - the libraries have no common class
+                self._trackers = [one for one in self._trackers if one is not tracker]
+                name = type(tracker).__module__.partition(".")[0]
+                self.warning(
+                    step, f"{name} failed ({message_of(error)}) and gets no more of the log"
+                )
 
     def say(self, text: str) -> None:
         """Print a line of text above the progress bar."""
