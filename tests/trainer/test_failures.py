@@ -1,13 +1,16 @@
 """Environments that fail: they cost their episode, and change nothing else."""
 
 import json
+import math
 import os
+import re
 import signal
 from functools import partial, partialmethod
 from itertools import cycle
 
 import numpy as np
 import pytest
+from jinja2 import TemplateError
 
 from agent_envs import MissingAsset, Prompt
 from credit import Turns
@@ -19,6 +22,7 @@ from trainer.methods import Experience, make_method
 from trainer.play.environments import Env, PromptOptions
 from trainer.play.failures import EpisodeError, Failure, LimitError, check_limit, split_attempts
 from trainer.play.rollout import Rollouts, Start, Task
+from trainer.play.tokens import TokenEpisode
 from trainer.run.stopping import Stopped, note_signals
 from trainer.train import train
 
@@ -78,6 +82,47 @@ def test_whatever_an_environment_raises_costs_its_episode(  # noqa: PLR0917
         assert failure.transcript[1]["observation"] == "You stand at 1."
     else:
         assert failure.transcript == []
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"extra": {"turn_reward": {"v": math.nan}}}, r"turn_reward\['v'\] is nan; the env"),
+        ({"extra": {"turn_reward": {"v": None}}}, r"turn_reward\['v'\] is None"),
+        ({"extra": {"turn_reward": {"v": "high"}}}, r"turn_reward\['v'\] is 'high'"),
+        ({"reward": math.inf}, "the reward is inf"),
+        ({"reward": math.nan}, "the reward is nan"),
+        ({"progress": math.nan}, "progress is nan; .* number from 0 to 1"),
+        ({"progress": 1.5}, "progress is 1.5"),
+        ({"observation": "<|broken|>"}, "no such message"),
+        ("<|broken|>", "no such message"),
+        ("long " * 3000, "no room for a reply"),
+    ],
+)
+def test_what_one_task_reports_costs_one_episode(corridor, monkeypatch, change, told):
+    """At a turn or in its first message; also what the template refuses, or no model can read."""
+    where = "begin" if isinstance(change, str) else "act"
+    good = getattr(corridor.Corridor, where)
+
+    def odd(self, given):
+        turn = good(self, given)
+        if self.task_id != "corridor/2":
+            return turn
+        return (change, turn[1]) if where == "begin" else turn._replace(**change)
+
+    encode = TokenEpisode.encode
+
+    def refuse(self, message, images):
+        if "<|broken|>" in message:
+            raise TemplateError("no such message")
+        return encode(self, message, images)
+
+    whole = play(tasks(3, 2, 4), "turn")
+    monkeypatch.setattr(corridor.Corridor, where, odd)
+    monkeypatch.setattr(TokenEpisode, "encode", refuse)
+    played = play(tasks(3, 2, 4), "turn")
+    assert [played[0], played[2]] == [whole[0], whole[2]]
+    assert re.search(told, played[1].error)
 
 
 def test_ctrl_c_in_an_environment_stops_the_run(corridor, monkeypatch):

@@ -7,6 +7,7 @@ needs torch.
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, SupportsFloat
@@ -54,6 +55,22 @@ def render_observation(
             return escape_marks(observation), []
         return observation, [Picture.of(image) for image in images]
     return f"{escape_marks(goal)}\n\n{IMAGE}" if goal else IMAGE, [Picture.of(observation)]
+
+
+def read_number(name: str, given: Any, most: float = math.inf) -> float:
+    """A number that an environment reports; with `most` it is from 0 to that.
+
+    Raises:
+        ValueError: It is another one, or none.
+    """
+    try:
+        number = float(given)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number) or (most < math.inf and not 0 <= number <= most):
+        wanted = "a finite number" if most == math.inf else f"a number from 0 to {most:g}"
+        raise ValueError(f"{name} is {given!r:.60}; the environment must report {wanted}")
+    return number
 
 
 class TextEpisode:
@@ -124,15 +141,18 @@ class TextEpisode:
             action=info["action"],
             prompt_ids=[],
             reply_ids=[],
-            reward=float(reward),
+            reward=read_number("the reward", reward),
             valid=info["valid"],
             invalid_reason=info["invalid_reason"],
-            progress=info["progress"],
+            progress=read_number("progress", info["progress"], 1.0),
             anchor=self.info["anchor"],
-            turn_reward=dict(info.get("turn_reward", {})),
+            turn_reward={
+                name: read_number(f"turn_reward[{name!r}]", value)
+                for name, value in info.get("turn_reward", {}).items()
+            },
             images=self.images,
         )
-        self.info, self.own_reward = info, float(info[OWN_REWARD])
+        self.info, self.own_reward = info, read_number("the reward", info[OWN_REWARD])
         self.observation, self.images = render_observation(self.env, observation)
         self.message = self.observation
         self.done, self.truncated = terminated or truncated, truncated and not terminated

@@ -138,9 +138,6 @@ class Rollouts:
             sampler: Draws the replies.
             seed: Seed of all replies; they do not depend on what is played at the same time.
             first: Number of the first task, where these are a part of all tasks of the seed.
-
-        Raises:
-            ValueError: A task's first prompt leaves no room for a reply.
         """
         played: list[Episode | Failure] = []
         for part, wave in self._open_waves(tasks, sampler, seed, first):
@@ -255,7 +252,9 @@ class _Wave:
             if self.sampler.decoding.decode == "admissible":
                 with lose_episode(episode.task, episode.steps):
                     longest = measure_longest(self.sampler.policy.chat, episode.env, actions)
-            if not self._fits(episode, self.session.room(row) - len(past.ids), longest):
+            with lose_episode(episode.task, episode.steps):
+                fits = self._fits(episode, self.session.room(row) - len(past.ids), longest)
+            if not fits:
                 break
             ids, images = [*past.ids, *episode.prompt], [*past.images, *episode.images]
             reply = await self.session.reply(row, Prompt(ids, images, actions, begun))
@@ -266,8 +265,7 @@ class _Wave:
             if self.listening is not None:
                 step = await self.listening.begin_step(row, episode.env, step)
             with lose_episode(episode.task, episode.steps, now):
-                stepped = await call_env(episode.env, step)
-            episode.take_reply(reply, blind, stepped)
+                episode.take_reply(reply, blind, await call_env(episode.env, step))
         return episode.episode
 
     def _fits(self, episode: TokenEpisode, free: int, longest: int) -> bool:
