@@ -1,12 +1,10 @@
 """Imitation: demonstrations as the tokens a policy would have sampled, and a loss on replies."""
 
-import numpy as np
 import pytest
 import torch
 
 from trainer.engine import FORM, Decoding, Prompt
 from trainer.engine.own import OwnEngine
-from trainer.learn.batch import collate
 from trainer.learn.learner import Learner, Optimizer
 from trainer.learn.rows import make_rows
 from trainer.learn.sft import encode_demonstration, imitate
@@ -57,11 +55,3 @@ def test_imitation_learns_to_repeat_a_demonstration(tiny_policy, tmp_path):
     batch = OwnEngine(tiny_policy).batch(1, Decoding(temperature=0))
     (reply,) = batch.reply([0], [Prompt(tiny_policy.chat.opening(TURNS[0][0]))], [0])
     assert reply.text == "<think></think><action>go to desk 1</action>"
-
-
-def test_environment_tokens_teach_nothing(tiny_policy):
-    """The rows train on reply tokens only: 2 replies, the opening and the message left out."""
-    shown = encode(tiny_policy)
-    batch = collate(make_rows([shown]))
-    assert batch.target.tolist() == [t for s in shown.steps for t in s.reply_ids]
-    assert int(batch.keep.sum()) == np.sum([len(s.reply_ids) for s in shown.steps])
