@@ -75,7 +75,6 @@ CHATML = (
 @pytest.mark.parametrize(
     ("template", "message"),
     [
-        (None, "is missing; use an instruct model"),
         ("{% for m in messages %}{{ m['content'] }} {% endfor %}", "ends a reply with ' m', no sp"),
         ("{{ messages[-1]['content'] }}", "drops earlier replies"),
         (CHATML.replace("MARK", "loop.index > 1"), r"after 2 replies and .* after the first"),

@@ -20,18 +20,14 @@ def encode(policy, context="history"):
     return shown
 
 
-def test_a_demonstration_has_the_tokens_of_a_conversation(tiny_policy):
+def test_a_demonstration_has_the_tokens_of_a_conversation_or_of_turns(tiny_policy):
     chat = tiny_policy.chat
     first, second = encode(tiny_policy).steps
     assert tuple(first.reply_ids) == chat.reply("<think></think><action>go to desk 1</action>")
     assert first.prompt_ids == list(chat.opening(TURNS[0][0]))
     assert second.prompt_ids == chat.after(first.reply_ids, TURNS[1][0])
-
-
-def test_prompts_of_their_own_are_openings(tiny_policy):
     shown = encode(tiny_policy, "turn")
-    openings = [list(tiny_policy.chat.opening(text)) for text, _ in TURNS]
-    assert [s.prompt_ids for s in shown.steps] == openings
+    assert [s.prompt_ids for s in shown.steps] == [list(chat.opening(text)) for text, _ in TURNS]
     assert len(make_rows([shown])) == 2
 
 

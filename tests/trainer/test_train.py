@@ -68,11 +68,8 @@ def test_what_a_run_leaves(whole):
     assert {line["failed"] for line in lines} == {0.0}
     assert "failed" not in (whole / "eval" / "step_12.json").read_text()
     assert list((whole / "tensorboard").iterdir())
-
-
-def test_recomputed_logprobs_are_the_sampled_ones(whole):
-    gaps = [line["logprob_gap"] for line in figures(whole) if "logprob_gap" in line]
-    assert gaps  # steps in which some group was alive
+    gaps = [line["logprob_gap"] for line in lines if "logprob_gap" in line]
+    assert gaps  # steps in which some group was alive; what was sampled is recomputed
     assert max(gaps) < 1e-4
 
 
