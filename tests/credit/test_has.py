@@ -54,14 +54,6 @@ def test_alpha_one_is_grpo_bit_for_bit(turns):
 
 
 @pytest.mark.slow
-@given(batches(), st.floats(0, 1))
-def test_it_is_a_convex_blend(turns, alpha):
-    ends = HAS(alpha=0.0)(turns), HAS(alpha=1.0)(turns)
-    blend = (1 - alpha) * ends[0] + alpha * ends[1]
-    assert HAS(alpha=alpha)(turns) == pytest.approx(blend, abs=1e-9)
-
-
-@pytest.mark.slow
 @given(batches(), st.floats(0.1, 5))
 def test_projected_credits_sum_to_the_outcome(turns, clip):
     values = turns.reward * 3

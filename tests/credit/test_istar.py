@@ -87,12 +87,5 @@ def test_prime_by_hand():
     assert Prime(gamma=0.5)(with_rewards([1, 2, 3])) == pytest.approx([-1.5, 0, 0.5])
 
 
-@pytest.mark.slow
-@given(batches())
-def test_prime_without_rewards_is_rloo(turns):
-    none, rows = np.zeros(len(turns)), np.arange(len(turns))
-    assert Prime().advantage(turns, none, rows) == pytest.approx(credit.make("rloo")(turns))
-
-
 def test_prime_alone_in_its_group():
     assert Prime()(with_rewards([1, 2], lengths=[2], outcomes=[1.0])) == pytest.approx([0, 0])

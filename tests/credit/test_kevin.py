@@ -34,13 +34,3 @@ def test_of_one_score_sum_and_maximum_are_the_same(turns):
         np.bincount(turns.trajectory).tolist(), turns.outcome.tolist(), turns.group.tolist()
     )
     assert credit.Kevin(returns="max")(outcome) == pytest.approx(credit.Kevin()(outcome))
-
-
-def test_one_turn_each_is_grpo():
-    turns = batch([1, 1, 1], [1.0, 0.5, 0.0], [0, 0, 0])
-    assert credit.Kevin()(turns).tolist() == credit.GRPO()(turns).tolist()
-
-
-def test_without_a_future_scores_are_compared():  # 1, 0, 1, 0: deviation sqrt(1/3)
-    turns = batch([2, 2], [0.0, 0.0], [0, 0], reward=[1.0, 0, 1, 0])
-    assert credit.Kevin(gamma=0.0)(turns) == pytest.approx([0.866, -0.866, 0.866, -0.866], abs=1e-3)

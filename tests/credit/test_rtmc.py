@@ -46,16 +46,3 @@ def test_a_discount_punishes_early_turns_of_equal_successes():
     expected = [-0.75 * 2 / 3, -0.5 * 2 / 3, 0, 0]
     assert credit.RTMC(gamma=0.5)(turns) == pytest.approx(expected)
     assert credit.RTMC(gamma=1.0)(turns).tolist() == [0] * 4
-
-
-def test_different_actions_of_one_turn_are_dr_grpo():
-    turns = batch([1, 1, 1], [1.0, 0.3, 0.0], [0, 0, 0], anchor=["s"] * 3)
-    assert credit.RTMC(prior=0.0)(turns) == pytest.approx(credit.DrGRPO()(turns))
-
-
-def test_states_of_different_groups_are_different():
-    turns = batch(
-        [1, 1, 1, 1], [1.0, 0.0, 1.0, 1.0], [0, 0, 1, 1], anchor=["s"] * 4, action=[*"ABAB"]
-    )
-    # v_0 = 1/2 and V = (1 + 2/2) / 4 = 1/2 in the first
-    assert credit.RTMC()(turns) == pytest.approx([1 / 2, -1 / 2, 0, 0])

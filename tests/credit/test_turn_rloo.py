@@ -1,11 +1,9 @@
 """Turn-level RLOO: worked numbers, and what it equals."""
 
-import numpy as np
 import pytest
-from hypothesis import given
 
 import credit
-from tests.credit.batches import batch, batches, rows
+from tests.credit.batches import batch
 
 
 def test_a_trajectory_that_has_ended_counts_as_zero():
@@ -19,15 +17,6 @@ def test_three_trajectories():
     turns = batch([2, 1, 3], [4.0, 1.0, 0.0], [0, 0, 0], reward=[1.0, 1, 0, 1, 1, 0])
     # position 0: 6 - 1.5, 1 - 4, 2 - 3.5; position 1: 5 - (0 + 1) / 2, 1 - (5 + 0) / 2
     assert credit.TurnRLOO()(turns) == pytest.approx([4.5, 4.5, -3, -1.5, -1.5, 0])
-
-
-@pytest.mark.slow
-@given(batches())
-def test_first_turns_get_rloo_of_the_whole_return(turns):
-    total = turns.outcome + np.bincount(turns.trajectory, turns.reward, len(turns.group))
-    whole = credit.RLOO()(rows(turns, range(len(turns.group)), outcome=total))
-    first = turns.position == 0
-    assert credit.TurnRLOO()(turns)[first] == pytest.approx(whole[first], abs=1e-9)
 
 
 def test_equal_trajectories_get_exactly_zero():

@@ -68,11 +68,14 @@ def test_allowed_tokens_become_pairs():
 
 @given(lengths=st.lists(st.integers(1, 50), max_size=30), tokens=st.integers(1, 120))
 def test_microbatches_hold_every_row_once_and_keep_to_the_budget(lengths, tokens):
+    """In which padding counts; packed rows have none."""
     rows = [Row([0] * n, [n - 1], [0], [0.0]) for n in lengths]
-    parts = list(microbatches(rows, tokens))
-    assert sorted(i for part in parts for i in part) == list(range(len(rows)))
-    for part in parts:
-        assert len(part) == 1 or len(part) * max(lengths[i] for i in part) <= tokens
+    padded, packed = (list(microbatches(rows, tokens, packed=p)) for p in (False, True))
+    for parts in (padded, packed):
+        assert sorted(i for part in parts for i in part) == list(range(len(rows)))
+    assert all(len(p) == 1 or len(p) * max(lengths[i] for i in p) <= tokens for p in padded)
+    assert all(len(p) == 1 or sum(lengths[i] for i in p) <= tokens for p in packed)
+    assert len(packed) <= len(padded)
 
 
 def test_packed_rows_follow_each_other():
@@ -84,16 +87,6 @@ def test_packed_rows_follow_each_other():
     assert batch.target.tolist() == [4, 5, 7, 9]
     assert batch.row.tolist() == [0, 0, 0, 1]
     assert collate(rows).positions is None
-
-
-@given(lengths=st.lists(st.integers(2, 50), max_size=30), tokens=st.integers(1, 120))
-def test_packed_microbatches_have_no_padding_in_their_budget(lengths, tokens):
-    rows = [Row([0] * n, [n - 1], [0], [0.0]) for n in lengths]
-    parts = list(microbatches(rows, tokens, packed=True))
-    assert sorted(i for part in parts for i in part) == list(range(len(rows)))
-    for part in parts:
-        assert len(part) == 1 or sum(lengths[i] for i in part) <= tokens
-    assert len(parts) <= len(list(microbatches(rows, tokens)))
 
 
 def test_microbatches_can_limit_reply_tokens():

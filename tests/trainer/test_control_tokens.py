@@ -88,7 +88,11 @@ def family(name):
         ),
     )
     if not by_bytes:  # bytes are tokens of the model and nothing else
-        made = _without_added(made, special[-256:])
+        state = json.loads(made.to_str())
+        state["added_tokens"] = [
+            one for one in state["added_tokens"] if one["content"] not in bytes_
+        ]
+        made = Tokenizer.from_str(json.dumps(state))
     made.add_tokens([AddedToken(text, special=False, normalized=False) for text in added])
     return PreTrainedTokenizerFast(
         tokenizer_object=made,
@@ -97,12 +101,6 @@ def family(name):
         unk_token=None if by_bytes else "<unk>",
         chat_template=template,
     )
-
-
-def _without_added(made, texts):
-    state = json.loads(made.to_str())
-    state["added_tokens"] = [one for one in state["added_tokens"] if one["content"] not in texts]
-    return Tokenizer.from_str(json.dumps(state))
 
 
 TOKENIZERS = (

@@ -52,11 +52,6 @@ def said(text):
     return f"<think>.</think><action>{text}</action>"
 
 
-@pytest.fixture(scope="module")
-def policy(tiny_folder):
-    return Policy.load(str(tiny_folder))
-
-
 def chat(tiny_folder, *options):
     given = [
         f"policy.model={tiny_folder}", f"partner.model={tiny_folder}", "policy.lora.rank=0",
@@ -164,18 +159,6 @@ def test_an_act_that_ends_the_talk_is_not_answered(tiny_folder):
     played = play(loaded, partner, "left the conversation")
     assert all(len(episode.steps) == 1 and not episode.truncated for episode in played)
     assert all(len(batch) == 1 for batch in partner.batches)  # those at the reset
-
-
-def test_self_chat_repeats_itself(tiny_folder, policy):
-    loaded = chat(tiny_folder)
-    played = []
-    for _ in range(2):
-        load_partner.cache_clear()
-        rollouts = make_rollouts(loaded, "train")
-        sampler = own_sampler(loaded, policy)
-        episodes = rollouts.play(tasks(rollouts), sampler, seed=1)
-        played.append([(s.observation, s.reply) for e in episodes for s in e.steps])
-    assert played[0] == played[1]
 
 
 @pytest.mark.long

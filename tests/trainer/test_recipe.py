@@ -193,6 +193,7 @@ def test_overrides_are_toml_or_bare_strings(tmp_path):
         "credit.options.alpha=0.5",
         "update.skip_dead_groups=false",
         "env.id = Room-v0",
+        "data=/a folder/x",  # a key of one section may stand alone
     ]
     loaded = recipe.load(path, given_options)
     assert loaded.run.seed == 3
@@ -200,11 +201,7 @@ def test_overrides_are_toml_or_bare_strings(tmp_path):
     assert loaded.env.options == {"task_types": ["pick", "look"]}
     assert (loaded.credit.options["beta"], loaded.credit.options["alpha"]) == (0.2, 0.5)
     assert loaded.update.skip_dead_groups is False
-    assert loaded.env.id == "Room-v0"
-
-
-def test_a_key_of_one_section_may_stand_alone():
-    assert recipe.load("alfworld mgr pocket", ["data=/a folder/x"]).env.data == "/a folder/x"
+    assert (loaded.env.id, loaded.env.data) == ("Room-v0", "/a folder/x")
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n"), max_size=30))

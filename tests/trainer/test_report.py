@@ -18,7 +18,7 @@ from agent_envs.cli.console import format_seconds
 from agent_envs.panels import Panel
 from trainer import recipe
 from trainer.run import curves, metrics, report
-from trainer.run.run_folder import read_config, total_steps, write_provenance
+from trainer.run.run_folder import RunFolder, read_config, total_steps, write_provenance
 
 from .run_folders import run_folder
 
@@ -384,3 +384,15 @@ def test_pace_of_a_run():
     assert now.left == "10:00"  # 6 steps of 100 s
     assert (now.speed, now.episodes, now.skipped) == (5.0, 36, 4)
     assert report.estimate_pace([], 4) is None
+
+
+def test_panels_packages_and_all_versions_are_kept(tmp_path, monkeypatch):
+    training, test = Panel("train", ("a", "b"), "alfworld:games"), Panel("test", ("c",))
+    for version in ("0.1.0", "0.1.0", "0.2.0"):
+        monkeypatch.setattr("agent_envs.__version__", version)
+        write_provenance(tmp_path, training, test)
+    found = RunFolder(tmp_path).read_provenance()
+    assert found.versions == ["0.1.0", "0.2.0"]
+    assert (found.training.count, found.training.source) == (2, "alfworld:games")
+    assert (found.training.hash, found.evaluation.hash) == (training.hash, test.hash)
+    assert {"torch", "numpy"} <= found.packages.keys()

@@ -69,7 +69,7 @@ def test_sampled_logprobs_are_those_of_whole_rows(policy, context):
     assert len(rows[0].images) == (len(found[0].steps) if context == "history" else 1)
 
 
-def test_what_is_seen_matters(policy):
+def test_what_is_seen_matters_and_gradients_reach_the_eyes(policy):
     (episode, *_) = played(policy)
     (row,) = make_rows([episode])
     batch = collate([row])
@@ -79,12 +79,7 @@ def test_what_is_seen_matters(policy):
         batch.images[:] = other
         unseen = token_logprobs(policy, batch)
     assert (seen - unseen).abs().max() > 1e-3
-
-
-def test_gradients_reach_the_eyes(policy):
-    (episode, *_) = played(policy)
-    logprobs = token_logprobs(policy, collate(make_rows([episode])))
-    logprobs.sum().backward()
+    token_logprobs(policy, batch).sum().backward()
     eyes = policy.model.model.visual.parameters()
     assert all(parameter.grad is not None for parameter in eyes)
 
@@ -124,13 +119,11 @@ def test_a_policy_that_sees_is_saved_and_loaded(policy, tmp_path):
 @pytest.mark.long
 @pytest.mark.parametrize(
     "options",
-    [  # test_train takes a step on pictures with the first two
-        pytest.param(["credit.name=gigpo"], marks=pytest.mark.long),
-        pytest.param(["credit.name=stapo", "credit.options.masking=both"], marks=pytest.mark.long),
+    [  # test_train takes steps on pictures with GiGPO and STAPO
         ["credit.name=mgr", "credit.model=critic", "credit.models.critic.learning_rate=1e-3"],
         ["credit.name=istar", "credit.models.prm.learning_rate=1e-4", "policy.lora.rank=2"],
     ],
-    ids=["gigpo", "stapo", "critic", "istar"],
+    ids=["critic", "istar"],
 )
 def test_methods_train_what_sees(vision_folder, tmp_path, options):
     brief = ["sft.steps=1", "sft.episodes=2", "run.steps=1", "env.max_turns=4"]
