@@ -27,6 +27,16 @@ def test_from_samples():  # p/q = 2: 1/2 - 1 + log 2; p/q = 1: 0
     assert term.item() == pytest.approx((math.log(2) - 0.5) / 2)
 
 
+def test_samples_agree_with_logits_on_average():
+    torch.manual_seed(0)
+    p, q = torch.randn(2, 8).log_softmax(1)
+    drawn = torch.distributions.Categorical(logits=p).sample((20000,))
+    turn = torch.zeros(20000, dtype=torch.long)
+    sampled = stapo.kl_from_samples(p[drawn], q[drawn], turn, 1)
+    exact = stapo.kl_from_logits(p[None], q[None], turn[:1], 1)
+    assert sampled.item() == pytest.approx(exact.item(), rel=0.05)
+
+
 def test_objective_is_on_outliers_only():  # the last turn: 0.02 * 3 - 0.01 * 2
     entropy = [1.0, 1.1, 0.9, 1.0, 9.0]
     turns = batch([5], [1.0], [0], anchor=["s"] * 5, entropy=entropy)

@@ -13,6 +13,7 @@ import torch
 import credit
 from agent_envs.endpoint import EndpointError
 from credit.methods import istar, turnrd
+from credit.methods.has import JudgeError
 from tests.agent_envs.chat_server import fails, says
 from trainer import recipe
 from trainer.engine import Sampler
@@ -465,10 +466,16 @@ def test_a_judge_is_asked_until_it_answers(script, endpoint, tmp_path):
     assert len(list((tmp_path / "judge").iterdir())) == 4
 
 
-def test_a_judge_that_does_not_answer_stops_the_run(endpoint, tmp_path):
-    endpoint.script = [fails(500)] * 100
-    message = r"stub at http://127.* on the trajectory of 'An agent .*: HTTP 500"
-    with pytest.raises(EndpointError, match=message):
+@pytest.mark.parametrize(
+    ("answer", "error", "message"),
+    [
+        (fails(500), EndpointError, "stub at http://127.* trajectory of 'An agent .*: HTTP 500"),
+        (says("Good."), JudgeError, "has no JSON list of labels: 'Good.'"),
+    ],
+)
+def test_a_judge_that_does_not_answer_stops_the_run(answer, error, message, endpoint, tmp_path):
+    endpoint.script = [answer] * 100
+    with pytest.raises(error, match=message):
         judged(endpoint, tmp_path).credit(refusing(tiny()))
 
 

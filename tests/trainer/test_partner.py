@@ -96,6 +96,7 @@ class AtTheEnd(Rules):
 def test_the_partner_speaks_in_one_thread_also_where_the_judge_waits(tiny_folder, monkeypatch):
     def played(judge):
         monkeypatch.setattr("agent_envs.sotopia.env.open_judge", lambda _: judge)
+        load_partner.cache_clear()  # a model loaded anew says the same
         rollouts = make_rollouts(loaded, "train")
         sampler = own_sampler(loaded, rollouts.partner.engine.policy)
         speakers, acts = set(), rollouts.partner.acts

@@ -17,7 +17,7 @@ from rich.console import Console
 from agent_envs import evaluation
 from credit.stats import concentration
 from trainer import recipe, recipes
-from trainer.build import derive, evaluate_model
+from trainer.build import attempt_panel, derive, evaluate_model, make_rollouts
 from trainer.engine.own import OwnEngine
 from trainer.learn.rows import make_rows
 from trainer.play import episode_files as episodes
@@ -28,7 +28,7 @@ from trainer.run.checks import RunError, check_folder
 from trainer.run.metrics import describe
 from trainer.train import train
 
-from .conftest import count_lines, figures, finish, quiet, same, short, weights
+from .conftest import count_lines, figures, finish, own_sampler, quiet, same, short, weights
 
 
 def assert_same_run(one, other, step):
@@ -143,6 +143,14 @@ def test_evaluating_a_run_gives_its_last_evaluation(whole):
     assert result == evaluation.load(whole / "eval" / "step_12.json")
 
 
+def test_a_sampled_evaluation_depends_on_the_seed_of_the_run_only(corridor, tiny_policy):
+    loaded = [short("tiny", f"run.seed={seed}", "sampling.decode=free") for seed in (0, 0, 1)]
+    held_out = make_rollouts(loaded[0], "test")
+    sampler, panel = own_sampler(loaded[0], tiny_policy), evaluation.draw_panel(held_out.panel, 2)
+    first, again, other = (attempt_panel(one, sampler, held_out, panel) for one in loaded)
+    assert first == again != other
+
+
 TINY = [
     "run.threads=1", "env.max_turns=2", "policy.lora.rank=2", "sampling.tasks=2",
     "sampling.rollouts=2", "sampling.max_reply_tokens=8", "sampling.max_tokens=2040",
@@ -192,6 +200,7 @@ def take_a_step(words, model, folder, endpoint, *more):
     lines = figures(folder)
     assert len(lines) == warm + min(1, loaded.run.steps) + (not warm)
     assert all(np.isfinite(v) for line in lines for v in line.values() if isinstance(v, float))
+    assert max(line.get("logprob_gap", 0.0) for line in lines) < 1e-3
 
 
 # Environments that report turn rewards, or which answers they accept.
