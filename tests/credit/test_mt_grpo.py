@@ -77,6 +77,11 @@ def test_merged_grpo():  # 1.9 + 0.7 = 2.6 and 0.5 + 0.2 = 0.7
     assert credit.make("grpo_or")(two()).tolist() == credit.make("grpo")(two()).tolist()
 
 
+def test_merged_rewards_can_reverse_the_order():  # 1 + 0 and 0 + 3
+    turns = batch([1, 1], [1.0, 0.0], [0, 0], turn_reward=[[0], [3]], turn_reward_names=("t",))
+    assert credit.make("grpo_mr")(turns) == pytest.approx([-HALF, HALF], abs=1e-5)
+
+
 @pytest.mark.slow
 @given(batches())
 def test_equal_turn_rewards_leave_the_outcome_alone(turns):

@@ -253,6 +253,8 @@ def test_equal_rows_may_have_one_span():
     rows = credit.rows(uid=[1, 1], trajectory=["x", "x"], step=[0, 0], outcome=[1.0, 1.0])
     assert rows.scatter([3.0], [[0, 1, 1]], [(0, 1, 3), (0, 1, 3)]).tolist() == [[0, 3, 3]]
     assert rows.scatter([3.0], [[0, 1], [1, 0]]).tolist() == [[0, 3], [3, 0]]
+    with pytest.raises(ValueError, match="spans 0 and 1 have tokens of row 0 in common"):
+        rows.scatter([3.0], [[1, 1, 1]], [(0, 0, 2), (0, 1, 3)])
 
 
 def test_no_rows():
