@@ -16,16 +16,10 @@ from credit import Turns
 from tests.credit.batches import batch, batches
 
 GOOD: dict[str, Any] = {
-    "group": [0, 0],
-    "outcome": [1.0, 0.0],
-    "goal": ["g", "g"],
-    "trajectory": [0, 0, 1],
-    "reward": [0.0, 0.0, 0.0],
-    "valid": [True, False, True],
-    "progress": [0.0, 0.5, 1.0],
-    "anchor": ["a", "b", "a"],
-    "action": ["x", "y", "z"],
-}
+    "group": [0, 0], "outcome": [1.0, 0.0], "goal": ["g", "g"], "trajectory": [0, 0, 1],
+    "reward": [0.0, 0.0, 0.0], "valid": [True, False, True], "progress": [0.0, 0.5, 1.0],
+    "anchor": ["a", "b", "a"], "action": ["x", "y", "z"],
+}  # fmt: skip
 
 
 def test_positions_and_last_turns():
