@@ -33,13 +33,9 @@ COMMAND = ROOT / "src" / "agent_envs_command.py"
 
 # What numpy and gymnasium bring along.
 LIGHT = {
-    "numpy",
-    "cython_runtime",
-    "gymnasium",
-    "cloudpickle",
-    "farama_notifications",
+    "numpy", "cython_runtime", "gymnasium", "cloudpickle", "farama_notifications",
     "typing_extensions",
-}
+}  # fmt: skip
 # The modules of credit whose maths is on log-probabilities or learned; they may need torch.
 ON_LOG_PROBABILITIES = {"gae", "losses", "turnrd"}
 

@@ -135,15 +135,12 @@ def test_two_processes_take_the_steps_of_one(whole, start, tmp_path):
 
 
 LONG = {
-    "gigpo": ["credit.name=gigpo"],
-    "packed": ["update.packed=true"],
-    "lora": ["policy.lora.rank=2"],
-    "lora of istar": [*METHODS["istar"], "policy.lora.rank=2"],
+    "gigpo": ["credit.name=gigpo"], "packed": ["update.packed=true"],
+    "lora": ["policy.lora.rank=2"], "lora of istar": [*METHODS["istar"], "policy.lora.rank=2"],
     "turns": ["prompt.context=turn", "update.minibatch=4", "update.epochs=2"],
     "more processes than tasks": ["sampling.tasks=1", "update.minibatch=1", "run.seed=4"],
-    "recomputed activations": ["policy.gradient_checkpointing=true"],
-    **METHODS,
-}
+    "recomputed activations": ["policy.gradient_checkpointing=true"], **METHODS,
+}  # fmt: skip
 
 
 @pytest.mark.long

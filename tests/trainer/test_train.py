@@ -55,11 +55,8 @@ def test_what_a_run_leaves(whole):
     ]
     assert Checkpoints(whole / "checkpoints").steps() == [6, 10, 12]  # 6 is the start, kept
     assert [p.stem for p in sorted((whole / "episodes").glob("*.parquet"))] == [
-        "step_11",
-        "step_12",
-        "step_7",
-        "step_9",
-    ]
+        "step_11", "step_12", "step_7", "step_9",
+    ]  # fmt: skip
     for path in (whole / "episodes").glob("*.parquet"):
         turns = sum(len(episode.steps) for episode in episodes.read_episodes(path))
         assert np.load(path.with_suffix(".npy")).shape == (turns,)
@@ -161,16 +158,12 @@ TINY = [
 @pytest.mark.parametrize(
     ("change", "free"),
     [
-        ("credit.models.judge.outage=900", True),
-        ("credit.models.judge.url=http://b/v1", True),
-        ("credit.models.judge.model=other", False),
-        ("credit.models.judge.temperature=1", False),
-        ("env.options.judge.timeout=9", True),
-        ("env.options.judge.key=OTHER", True),
-        ("env.options.judge.max_tokens=9", False),
-        ("env.options.judge.model=other", False),
+        ("credit.models.judge.outage=900", True), ("credit.models.judge.url=http://b/v1", True),
+        ("credit.models.judge.model=other", False), ("credit.models.judge.temperature=1", False),
+        ("env.options.judge.timeout=9", True), ("env.options.judge.key=OTHER", True),
+        ("env.options.judge.max_tokens=9", False), ("env.options.judge.model=other", False),
     ],
-)
+)  # fmt: skip
 def test_a_run_is_resumed_with_other_patience_and_another_address_only(change, free, tmp_path):
     table = "env.options.judge={model='stub', url='http://a/v1'}"
     given = ["credit.models.judge.model=stub", table]

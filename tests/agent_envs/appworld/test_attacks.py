@@ -183,16 +183,12 @@ def test_the_filter_answers_as_its_table(machine):
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
-        ("mmap", (0, 4096, 7, 0x22, 0, 0)),
-        ("mmap", (0, 4096, 4, 0x22, 0, 0)),
-        ("mmap", (0, 4096, 3, 0x21, 0, 0)),
-        ("mmap", (0, 4096, 3, 0x23, 0, 0)),
-        ("mmap", (0, 4096, 3, 0x02, 0, 0)),
-        ("mprotect", (0, 4096, 5, 0, 0, 0)),
-        ("futex", (0, 128 | 3, 0, 0, 0, 0)),
-        ("futex", (0, 6, 0, 0, 0, 0)),
+        ("mmap", (0, 4096, 7, 0x22, 0, 0)), ("mmap", (0, 4096, 4, 0x22, 0, 0)),
+        ("mmap", (0, 4096, 3, 0x21, 0, 0)), ("mmap", (0, 4096, 3, 0x23, 0, 0)),
+        ("mmap", (0, 4096, 3, 0x02, 0, 0)), ("mprotect", (0, 4096, 5, 0, 0, 0)),
+        ("futex", (0, 128 | 3, 0, 0, 0, 0)), ("futex", (0, 6, 0, 0, 0, 0)),
     ],
-)
+)  # fmt: skip
 def test_conditions_refuse(machine, name, arguments):
     number = getattr(syscalls.ALLOWED[name], machine)
     assert answer(machine, number, arguments) == syscalls.FAIL | errno.EPERM

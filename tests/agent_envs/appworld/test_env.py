@@ -150,14 +150,11 @@ def test_a_timeout():
 @pytest.mark.parametrize(
     "said",
     [
-        "",
-        "apis.supervisor.show_profile()",
-        "```\napis.supervisor.show_profile()\n```",
-        "```python\napis.supervisor.show_profile()",
-        "```python\n```",
+        "", "apis.supervisor.show_profile()", "```\napis.supervisor.show_profile()\n```",
+        "```python\napis.supervisor.show_profile()", "```python\n```",
         "<think>```python\napis.supervisor.complete_task()\n```</think>",
     ],
-)
+)  # fmt: skip
 def test_a_reply_without_code_runs_nothing(said):
     env = make()
     _, before = env.reset(options={"task_id": TASK})
