@@ -65,15 +65,11 @@ MANIFESTS = [
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (
-            lambda p: os.truncate(p / "policy" / "weights.bin", 100),
-            r"weights\.bin is missing, truncated or not",
-        ),
+        (lambda p: os.truncate(p / "policy" / "weights.bin", 100),
+            r"weights\.bin is missing, truncated or not"),
         (lambda p: (p / "state.json").unlink(), r"state\.json is missing"),
-        (
-            lambda p: (p / "state.json").write_text('{"step": 2}'),
-            r"state\.json is missing, truncated or not as it was written",
-        ),
+        (lambda p: (p / "state.json").write_text('{"step": 2}'),
+            r"state\.json is missing, truncated or not as it was written"),
         (lambda p: (p / MANIFEST).unlink(), rf"No such file.*{MANIFEST}"),
         (lambda p: os.truncate(p / MANIFEST, 30), f"{MANIFEST} holds no manifest"),
         *(
@@ -81,7 +77,7 @@ MANIFESTS = [
             for text in MANIFESTS
         ),
     ],
-)
+)  # fmt: skip
 def test_a_damaged_checkpoint_is_named_and_the_one_before_used(two, damage, message):
     damage(two.folder / "step_20")
     with pytest.warns(UserWarning, match=rf"{message}.*continuing from .*step_10"):
