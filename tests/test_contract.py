@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import shutil
 import subprocess
 import sys
 
@@ -26,16 +25,9 @@ IDS = sorted(
     if isinstance(spec.entry_point, str) and spec.entry_point.startswith("agent_envs.")
 )
 WITHOUT_BROWSER = [env_id for env_id in IDS if env_id != "WebShopSite-v0"]
-NEEDS_BROWSER = [  # and fails, rather than skips, where there is one but not the extra
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        not (shutil.which("chromium") and shutil.which("chromedriver")),
-        reason="no chromium and chromedriver on the path; apt-get install chromium chromium-driver",
-    ),
-]
 PLAIN = agent_envs.Template("{task_description}: {current_observation}", "{current_observation}")
-EACH = [*WITHOUT_BROWSER, pytest.param("WebShopSite-v0", marks=NEEDS_BROWSER)]
-LONG = [*NEEDS_BROWSER, pytest.mark.long]
+EACH = [*WITHOUT_BROWSER, pytest.param("WebShopSite-v0", marks=pytest.mark.browser)]
+LONG = [pytest.mark.browser, pytest.mark.long]
 
 
 def best(env: gym.Env):

@@ -4,7 +4,6 @@ import asyncio
 import importlib
 import json
 import re
-import shutil
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -263,13 +262,7 @@ def test_astep_lets_others_run_while_an_environment_waits():
 IDS = [
     pytest.param(
         name,
-        marks=[
-            pytest.mark.browser,
-            pytest.mark.long,
-            pytest.mark.skipif(not shutil.which("chromedriver"), reason="no Chromium"),
-        ]
-        if name == "WebShopSite-v0"
-        else (),
+        marks=[pytest.mark.browser, pytest.mark.long] if name == "WebShopSite-v0" else (),
     )
     for name in sorted(gym.registry)
     if str(gym.registry[name].entry_point).startswith("agent_envs.")

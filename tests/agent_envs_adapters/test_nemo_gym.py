@@ -18,15 +18,10 @@ import credit
 from agent_envs_adapters.episodes import Episodes
 from credit.rows import rows_of
 
-from .solving import WAIT, run_page, solution
+from .solving import WAIT, needs, run_page, solution
 
 THERE = importlib.util.find_spec("nemo_gym") is not None
-pytestmark = [
-    pytest.mark.nemo_gym,
-    pytest.mark.skipif(
-        not THERE, reason="needs NeMo Gym in an environment of its own; see .ci/nemo_gym"
-    ),
-]
+pytestmark = needs("nemo_gym", "nemo_gym")
 if THERE:
     import uvicorn
     from fastapi.testclient import TestClient

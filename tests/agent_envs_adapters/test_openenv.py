@@ -29,13 +29,10 @@ from agent_envs.web import ServerError
 from agent_envs_adapters.episodes import Episodes
 from agent_envs_adapters.gate import Limits
 
+from .solving import needs
+
 THERE = importlib.util.find_spec("openenv") is not None
-pytestmark = [
-    pytest.mark.openenv,
-    pytest.mark.skipif(
-        not THERE, reason="needs openenv in an environment of its own; see .ci/openenv"
-    ),
-]
+pytestmark = needs("openenv", "openenv")
 if THERE:
     from openenv.core import GenericEnvClient
 

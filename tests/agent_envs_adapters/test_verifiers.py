@@ -17,15 +17,10 @@ import credit
 from agent_envs_adapters.episodes import Episodes
 from credit.rows import rows_of
 
-from .solving import WAIT, run_page, solution
+from .solving import WAIT, needs, run_page, solution
 
 THERE = importlib.util.find_spec("verifiers") is not None
-pytestmark = [
-    pytest.mark.verifiers,
-    pytest.mark.skipif(
-        not THERE, reason="needs verifiers in an environment of its own; see .ci/verifiers"
-    ),
-]
+pytestmark = needs("verifiers", "verifiers")
 if THERE:
     import verifiers.v1 as vf
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers

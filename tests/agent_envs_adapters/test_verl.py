@@ -19,17 +19,11 @@ import credit
 from credit.rows import spans_of
 from tests.trainer.conftest import tiny_model, tiny_tokenizer
 
-from .solving import make_twelve
+from .solving import make_twelve, needs
 
 PAGE = Path(__file__).parents[2] / "docs" / "integrations" / "verl.md"
 MODULE = "agent_envs_adapters.verl"
-WITH_VERL = [
-    pytest.mark.verl,
-    pytest.mark.skipif(
-        not importlib.util.find_spec("verl"),
-        reason="needs verl in an environment of its own; see .ci/verl",
-    ),
-]
+WITH_VERL = needs("verl", "verl")
 with_verl = lambda test: WITH_VERL[0](WITH_VERL[1](test))  # noqa: E731
 PROMPT = 1600  # verl pads prompts to this
 METHODS = ("mgr", "gigpo", "stapo", "has", "grpo")

@@ -14,7 +14,7 @@ import pytest
 import credit
 from agent_envs_adapters.episodes import Episodes
 
-from .solving import make_twelve
+from .solving import make_twelve, needs
 
 PAGE = Path(__file__).parents[2] / "docs" / "integrations" / "verl_agent.md"
 MODULE = "agent_envs_adapters.verl_agent"
@@ -46,13 +46,7 @@ class Base:
         "stand-in",
         pytest.param(
             "genuine",
-            marks=[
-                pytest.mark.verl_agent,
-                pytest.mark.skipif(
-                    not THERE,
-                    reason="needs verl-agent in an environment of its own; see .ci/verl_agent",
-                ),
-            ],
+            marks=needs("verl_agent", "agent_system"),
         ),
     ]
 )

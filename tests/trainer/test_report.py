@@ -150,17 +150,8 @@ def test_what_only_some_runs_have_is_shown(whole):
     assert base64.b64encode(PICTURE.encode()).decode() in text
 
 
-needs_browser = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        not (shutil.which("chromium") and shutil.which("chromedriver")),
-        reason="no chromium and chromedriver on the path; apt-get install chromium chromium-driver",
-    ),
-]
-
-
 class TestInABrowser:
-    pytestmark = needs_browser
+    pytestmark = pytest.mark.browser
 
     @pytest.mark.parametrize("width", [320, 1280])
     def test_nothing_is_wider_than_the_screen(self, browser, tmp_path, width):

@@ -193,7 +193,6 @@ def take_a_step(words, model, folder, endpoint, *more):
     lines = figures(folder)
     assert len(lines) == warm + min(1, loaded.run.steps) + (not warm)
     assert all(np.isfinite(v) for line in lines for v in line.values() if isinstance(v, float))
-    assert max(line.get("logprob_gap", 0.0) for line in lines) < 1e-3
 
 
 # Environments that report turn rewards, or which answers they accept.
@@ -235,7 +234,6 @@ def test_every_method_and_variant_takes_a_step(words, corridor, tiny_folder, end
     take_a_step(f"{environment} {method}", tiny_folder, tmp_path, endpoint, *options)
 
 
-@pytest.mark.usefixtures("reported")
 @pytest.mark.parametrize(
     "environment",
     [
@@ -248,7 +246,6 @@ def test_every_environment_takes_a_step(
 ):
     model = vision_folder if environment in {"sokoban", "ezpoints"} else tiny_folder
     take_a_step(f"{environment} gigpo", model, tmp_path, endpoint)
-    assert (tmp_path / "report.html").is_file()
 
 
 @pytest.mark.parametrize(

@@ -115,11 +115,13 @@ def test_a_policy_that_sees_is_saved_and_loaded(policy, tmp_path):
 @pytest.mark.long
 @pytest.mark.parametrize(
     "options",
-    [  # test_train takes steps on pictures with GiGPO and STAPO
+    [
+        ["credit.name=gigpo"],
+        ["credit.name=stapo", "credit.options.masking=both"],
         ["credit.name=mgr", "credit.model=critic", "credit.models.critic.learning_rate=1e-3"],
         ["credit.name=istar", "credit.models.prm.learning_rate=1e-4", "policy.lora.rank=2"],
     ],
-    ids=["critic", "istar"],
+    ids=["gigpo", "stapo", "critic", "istar"],
 )
 def test_methods_train_what_sees(vision_folder, tmp_path, options):
     brief = ["sft.steps=1", "sft.episodes=2", "run.steps=1", "env.max_turns=4"]
