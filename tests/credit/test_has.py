@@ -34,12 +34,10 @@ def test_a_turn_is_compared_with_trajectories_that_are_long_enough():
     assert HAS(alpha=0.0)(turns) == pytest.approx([-HALF, 0, HALF], abs=1e-4)
 
 
-def test_normalize_over_the_group():  # gains 0.1, 0.2, 0.3: mean 0.2, deviation 0.1
+def test_normalize_over_the_group_or_anchors():  # gains 0.1, 0.2, 0.3: mean 0.2, deviation 0.1
     turns = batch([2, 1], [1.0, 1.0], [0, 0], progress=[0.1, 0.3, 0.3])
     assert HAS(alpha=0.0, normalize="group")(turns) == pytest.approx([-1, 0, 1], abs=1e-4)
-
-
-def test_normalize_over_anchors():  # in state "t" gains 0.2 and 0.4, state "s" occurs once
+    # over anchors: in state "t" gains 0.2 and 0.4, state "s" occurs once
     turns = batch([2, 1], [1.0, 1.0], [0, 0], progress=[0.1, 0.3, 0.4], anchor=["s", "t", "t"])
     assert HAS(alpha=0.0, normalize="anchor")(turns) == pytest.approx([0, -HALF, HALF], abs=1e-4)
 

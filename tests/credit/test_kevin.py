@@ -12,12 +12,10 @@ from tests.credit.batches import batch, batches
 TWO = batch([3, 3], [0.0, 0.0], [0, 0], reward=[0, 0.8, 1.3, 0.8, 0, 0])
 
 
-def test_sums():  # mean .658, deviation .592: (.528 - .658) / .592 = -.220
+def test_sums_and_maxima():  # mean .658, deviation .592: (.528 - .658) / .592 = -.220
     expected = [-0.220, 1.118, 1.084, 0.240, -1.111, -1.111]
     assert credit.Kevin()(TWO) == pytest.approx(expected, abs=1e-3)
-
-
-def test_maxima():  # .4 * .8 = .32 is above .16 * 1.3 = .208
+    # the maximum: .4 * .8 = .32 is above .16 * 1.3 = .208
     found = stats.standardize([0.32, 0.8, 1.3, 0.8, 0, 0], [0] * 6)
     assert credit.Kevin(returns="max")(TWO).tolist() == pytest.approx(found)
 

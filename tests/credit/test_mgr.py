@@ -22,9 +22,7 @@ def test_local_signal():
 def test_repetitions_cost_more_each_time():  # 1 - 0.5 max(N - 2, 0) for N = 1 to 5
     turns = batch([5], [0.0], [0], action=["look"] * 5)
     assert MGR().local_reward(turns) == pytest.approx([1, 1, 0.5, 0, -0.5])
-
-
-def test_each_trajectory_counts_its_own_actions():  # "a" again in the second one only: 1 - 0.5
+    # each trajectory counts its own: "a" again in the second one only, 1 - 0.5
     turns = batch([2, 2], [1.0, 0.0], [0, 0], valid=[True, False, True, True], action=["a"] * 4)
     assert MGR(q=1).local_reward(turns) == pytest.approx([1, -1.1, 1, 0.5])
 

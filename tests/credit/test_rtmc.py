@@ -18,9 +18,7 @@ def test_values_by_hand():
     # v_0 = 1/3. s: Q(A) = 1/2 twice, Q(B) = 0; V = (1 + 2/3) / 5 = 1/3. d: V = (1 + 2/3) / 4 = 5/12
     expected = [1 / 6, 7 / 12, 1 / 6, -5 / 12, -1 / 3]
     assert credit.RTMC(gamma=1.0)(three()) == pytest.approx(expected)
-
-
-def test_without_a_prior():  # d: 1 - 1/2; s: V = 1/3
+    # without a prior d: 1 - 1/2; s: V = 1/3
     expected = [1 / 6, 1 / 2, 1 / 6, -1 / 2, -1 / 3]
     assert credit.RTMC(gamma=1.0, prior=0.0)(three()) == pytest.approx(expected)
 

@@ -31,15 +31,13 @@ def test_eps_is_added_to_the_deviation():  # 0 and 2: deviation sqrt(2), 1 / (sq
     assert stats.standardize([0.0, 2.0], [0, 0], eps=1.0)[1] == pytest.approx(1 / (2**0.5 + 1))
     plain = stats.standardize([0.0, 2.0], [0, 0])[1]
     assert plain == pytest.approx(1 / (2**0.5 + 1e-6), rel=1e-9)
+    # around the population's deviation, of variance 2 / 2 = 1
+    assert stats.standardize([0.0, 2.0], [0, 0], ddof=0, eps=0.0) == pytest.approx([-1, 1])
 
 
 def test_discounted_returns():  # gamma 0.5; segment 7: 2 + 3 / 2, 1 + 4 / 2, 4; segment 3: 8
     x, ids = [2.0, 8.0, 1.0, 4.0], [7, 3, 7, 7]
     assert stats.discounted_returns(x, ids, 0.5) == pytest.approx([3.5, 8, 3, 4])
-
-
-def test_population_deviation():  # 0 and 2 around 1: variance 2 / 2 = 1
-    assert stats.standardize([0.0, 2.0], [0, 0], ddof=0, eps=0.0) == pytest.approx([-1, 1])
 
 
 def test_values_that_differ_by_rounding_are_equal():

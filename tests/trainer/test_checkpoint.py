@@ -14,12 +14,7 @@ import pytest
 import torch
 
 from agent_envs.machine import append_line, write_text
-from trainer.run.checkpoint import (
-    MANIFEST,
-    CheckpointError,
-    Checkpoints,
-    find_damage,
-)
+from trainer.run.checkpoint import MANIFEST, CheckpointError, Checkpoints, find_damage
 
 
 def filled(folder):
