@@ -46,21 +46,20 @@ def chosen(*options):
 # runs
 
 
-# `make test` leaves out adapters, those without state of their own or with that of another one
-# here, and HAS, whose decomposer takes longest.
-LONG = {"istar of tokens", "dapo", "dpo", "critic of its own", "has"}
+# `make test` leaves out adapters. Those of no state that another one here lacks go on with an
+# adapter only, or without one.
+FULL_ONLY, LORA_ONLY = {"ppo", "prime"}, {"istar of tokens", "dapo", "dpo", "has"}
 
 
 @pytest.mark.parametrize(
     ("name", "lora"),
     [
-        pytest.param(
-            *(name, lora),
-            marks=pytest.mark.long if lora or name in LONG else (),
-            id=f"{name}-{'lora' if lora else 'full'}",
-        )
-        for name in METHODS
-        for lora in (0, 2)
+        *(
+            pytest.param(name, 0, marks=pytest.mark.long if "own" in name else ())
+            for name in METHODS
+            if name not in LORA_ONLY
+        ),
+        *(pytest.param(n, 2, marks=pytest.mark.long) for n in METHODS if n not in FULL_ONLY),
     ],
 )
 def test_a_run_goes_on_bit_for_bit(name, lora, corridor, tiny_folder, tmp_path):

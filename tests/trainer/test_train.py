@@ -205,10 +205,11 @@ VARIANTS = [
     "has credit.model=turnrd credit.models.turnrd.goal=true",
     "has credit.model=judge",
 ]
-# `make test` leaves out those whose update, model or process is that of another one here.
+# `make test` leaves out those whose update, model or process is that of another one here or of a
+# run in test_methods.
 LONG = [
-    *("empg", "gspo", "hgpo", "kevin", "loop", "mt_rloo", "prime", "reinforce_pp", "rloo", "rtmc"),
-    *("stapo_dynamic", "trace", "turn_rloo"),
+    *("dapo", "empg", "gspo", "hgpo", "kevin", "loop", "mt_rloo", "ppo", "prime", "reinforce_pp"),
+    *("rloo", "rtmc", "stapo", "stapo_dynamic", "trace", "turn_rloo"),
     "mgr credit.model=critic",
     "mgr credit.model=critic credit.options.gate=none",
     "mgr credit.model=critic update.kl=k3 update.kl_coefficient=0.01",
@@ -234,10 +235,14 @@ def test_every_method_and_variant_takes_a_step(words, corridor, tiny_folder, end
     take_a_step(f"{environment} {method}", tiny_folder, tmp_path, endpoint, *options)
 
 
+TAKEN = {"ezpoints", *REPORTED.values()}
+
+
 @pytest.mark.parametrize(
     "environment",
     [
-        pytest.param(name, marks=pytest.mark.long if name in {"search_r1", "ezpoints"} else ())
+        # `make test` has steps of IGPO in `search`, MT-GRPO in `wiki`, STAPO in `ezpoints`
+        pytest.param(name, marks=pytest.mark.long if name in TAKEN else ())
         for name in recipes.names("environment")
     ],
 )
