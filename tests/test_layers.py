@@ -16,13 +16,11 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[1]
 MAY_IMPORT = {
-    "agent_envs": set(),
-    "credit": set(),
-    "trainer": {"agent_envs", "credit"},
+    "agent_envs": set(), "credit": set(), "trainer": {"agent_envs", "credit"},
     "agent_envs_lab": {"agent_envs", "credit", "trainer"},
     "agent_envs_adapters": {"agent_envs", "credit", "trainer"},
     "tools": {"agent_envs", "credit", "trainer", "agent_envs_lab"},
-}
+}  # fmt: skip
 FILES = {
     ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path
     for root in (ROOT / "src", ROOT)

@@ -54,11 +54,9 @@ NO_LABELS = {
     "useful, harmful": "has no JSON list of labels: 'useful",
     "[0.5]": "must have a list of 2 labels",
     "[0.5, 1.5]": r"has label 1.5; labels must be numbers in \[-1, 1\]",
-    "[0.5, null]": "has label None",
-    "[0.5, true]": "has label True",
-    "[0.5, NaN]": "has label nan",
+    "[0.5, null]": "has label None", "[0.5, true]": "has label True", "[0.5, NaN]": "has label nan",
     "": "has no JSON list",
-}
+}  # fmt: skip
 OTHERS = [
     "<think>[0.5, -1]", "[0.5, -1]</think>", "[[0.5, -1]]", '["a", "b"]', "[0.5, 1e400]",
     "[0.5, " + "9" * 400 + "]", "[0.5, " + "9" * 5000 + "]", "[" * 100_000, '["' * 100_000,

@@ -78,13 +78,11 @@ def test_xml_format(reply, expected):
 @pytest.mark.parametrize(
     ("reply", "expected"),
     [
-        (ANSWER, 1.0),
-        ("<reasoning>a</reasoning><reasoning>b</reasoning><answer>c</answer>", 0.5),
-        ("<reasoning>a<answer>c</answer><tool>x</tool>", 2 / 3),
-        ("</answer>", 0.0),
+        (ANSWER, 1.0), ("<reasoning>a</reasoning><reasoning>b</reasoning><answer>c</answer>", 0.5),
+        ("<reasoning>a<answer>c</answer><tool>x</tool>", 2 / 3), ("</answer>", 0.0),
         ("nothing", 0.0),
     ],
-)
+)  # fmt: skip
 def test_xml_usage(reply, expected):
     assert score("xml_usage", reply) == pytest.approx(expected)
 

@@ -82,17 +82,15 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_used(two, damage, mess
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (
-            OSError(errno.ENOSPC, "No space left on device"),
-            r"No space left.*intact; the disk is full; make room",
-        ),
+        (OSError(errno.ENOSPC, "No space left on device"),
+            r"No space left.*intact; the disk is full; make room"),
         (RuntimeError("PytorchStreamWriter failed writing file data/0"), "failed writing.*make ro"),
         (MemoryError(), r"intact; memory ran out"),
         (torch.OutOfMemoryError("CUDA out of memory"), r"intact; memory ran out"),
         (OSError(errno.EMFILE, "files"), r"intact; too many files are open"),
     ],
     ids=repr,
-)
+)  # fmt: skip
 def test_what_cannot_be_written_leaves_the_old_ones_valid(two, error, said):
     def fail(folder):
         (folder / "weights.bin").write_bytes(b"half")

@@ -209,16 +209,14 @@ VARIANTS = [
 # run in test_methods.
 LONG = [
     *("dapo", "empg", "gspo", "hgpo", "kevin", "loop", "mt_rloo", "ppo", "prime", "reinforce_pp"),
-    *("rloo", "rtmc", "stapo", "stapo_dynamic", "trace", "turn_rloo"),
-    "mgr credit.model=critic",
+    *("rloo", "rtmc", "stapo", "stapo_dynamic", "trace", "turn_rloo"), "mgr credit.model=critic",
     "mgr credit.model=critic credit.options.gate=none",
     "mgr credit.model=critic update.kl=k3 update.kl_coefficient=0.01",
     "istar credit.options.variant=merged",
     "istar credit.options.variant=environment credit.model=none",
-    "istar credit.options.base=reinforce_pp",
-    "has credit.options.alpha=1.0",
+    "istar credit.options.base=reinforce_pp", "has credit.options.alpha=1.0",
     "has credit.model=turnrd",
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -328,11 +326,9 @@ def test_concentration_by_hand():
 
 def test_describe_by_hand():
     group = [
-        played(0, 1.0, "a", "b"),
-        played(0, 0.0, "a", "no"),
+        played(0, 1.0, "a", "b"), played(0, 0.0, "a", "no"), played(1, 1.0, "a"),
         played(1, 1.0, "a"),
-        played(1, 1.0, "a"),
-    ]
+    ]  # fmt: skip
     told = describe(group)
     assert told["success"] == 0.75
     assert told["valid"] == pytest.approx(5 / 6)

@@ -19,13 +19,11 @@ FOUND = {
 PASSAGES = [{"id": p.id, "title": p.title, "text": p.text} for p in (CHAD, CAPITAL, LAKE, PARIS)]
 QUESTIONS = [
     {
-        "id": "chad",
-        "question": "What is the capital of Chad",
-        "answers": ["N'Djamena", "Fort-Lamy"],
-        "gold": ["p1", "p2"],
+        "id": "chad", "question": "What is the capital of Chad",
+        "answers": ["N'Djamena", "Fort-Lamy"], "gold": ["p1", "p2"],
     },
     {"id": "france", "question": "Which city is France's capital?", "answers": ["Paris"]},
-]
+]  # fmt: skip
 
 
 @pytest.fixture
