@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from hallway import PANEL, Hallway, Walker, alter, inform, report, return_other, state
+from hallway import PANEL, Hallway, Walker, alter, inform, keep_cell, report, return_other, state
 
 from agent_envs import Panel, ParseReply, Prompt
 from agent_envs.testing import ContractError, check_agent_env, digest, play, say_words
@@ -95,15 +95,6 @@ def arrive_early(env, turn):
 
 def take_anything(self, action):
     return Hallway.step(self, action if isinstance(action, str) else "x")
-
-
-def keep_cell(self, task_id):
-    before = getattr(self, "cell", None)
-    goal, turn = Hallway.begin(self, task_id)
-    if before is not None and 0 < before < self.length:
-        self.cell = before
-        turn = self.told(turn.observation)
-    return goal, turn
 
 
 def fail_on_oddness(self, action):

@@ -10,6 +10,12 @@ from hypothesis import strategies as st
 
 from credit import Turns
 
+GOOD: dict[str, Any] = {
+    "group": [0, 0], "outcome": [1.0, 0.0], "goal": ["g", "g"], "trajectory": [0, 0, 1],
+    "reward": [0.0, 0.0, 0.0], "valid": [True, False, True], "progress": [0.0, 0.5, 1.0],
+    "anchor": ["a", "b", "a"], "action": ["x", "y", "z"],
+}  # fmt: skip
+
 
 def batch(lengths: list[int], outcomes: list[float], groups: list[int], **columns: Any) -> Turns:
     """Trajectories of these lengths, with neutral values in the columns that are not given."""

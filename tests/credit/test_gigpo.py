@@ -20,9 +20,7 @@ def test_a_shorter_way_from_a_shared_state_is_better():
     turns = batch([1, 3], [1.0, 1.0], [0, 0], anchor=["s", "s", "x", "y"])
     half = 0.5**0.5
     assert GiGPO()(turns) == pytest.approx([half, -half, 0, 0], abs=1e-4)
-
-
-def test_omega_weights_the_step_advantage():
+    # omega weights the step advantage
     turns = batch([1, 3], [1.0, 0.0], [0, 0], anchor=["s", "s", "x", "y"])
     plain, doubled = GiGPO(omega=1.0)(turns), GiGPO(omega=2.0)(turns)
     assert doubled - plain == pytest.approx(GiGPO().step_advantage(turns))

@@ -50,10 +50,13 @@ def test_pairs_are_all_those_of_a_group(turns):
     assert len({tuple(pair) for pair in pairs.tolist()}) == len(pairs) == expected
 
 
-def test_dpo_loss():  # differences log 3 and 0: -log σ(log 3) = -log 3/4, and -log 1/2
+def test_losses_of_dpo_and_prime():
+    # differences log 3 and 0: -log σ(log 3) = -log 3/4, and -log 1/2
+    expected = pytest.approx((math.log(4 / 3) + math.log(2)) / 2)
     returns = torch.tensor([math.log(3), 0.0, 0.0])
-    loss = istar.dpo_loss(returns, np.array([[0, 1], [1, 2]]))
-    assert loss.item() == pytest.approx((math.log(4 / 3) + math.log(2)) / 2)
+    assert istar.dpo_loss(returns, np.array([[0, 1], [1, 2]])).item() == expected
+    # σ(log 3) = 3/4 for a success: -log 3/4; σ(0) = 1/2 for a failure: -log 1/2
+    assert istar.prime_loss(returns[:2], torch.tensor([1.0, 0.0])).item() == expected
 
 
 def test_dpo_without_pairs_has_no_gradient():
@@ -61,11 +64,6 @@ def test_dpo_without_pairs_has_no_gradient():
     loss = istar.dpo_loss(returns, np.zeros((0, 2), dtype=int))
     loss.backward()
     assert (loss.item(), returns.grad.tolist()) == (0, [0, 0])
-
-
-def test_prime_loss():  # σ(log 3) = 3/4 for a success: -log 3/4; σ(0) = 1/2 for a failure: -log 1/2
-    loss = istar.prime_loss(torch.tensor([math.log(3), 0.0]), torch.tensor([1.0, 0.0]))
-    assert loss.item() == pytest.approx((math.log(4 / 3) + math.log(2)) / 2)
 
 
 def test_gradients():

@@ -13,13 +13,8 @@ import credit
 from credit import rewards, stats
 from credit.methods import has, stapo
 from credit.rows import TurnRecord, rows_of, spans_of, token_advantages
-from tests.credit.batches import batch
+from tests.credit.batches import GOOD, batch
 
-GOOD: dict[str, Any] = {
-    "group": [0, 0], "outcome": [1.0, 0.0], "goal": ["g", "g"], "trajectory": [0, 0, 1],
-    "reward": [0.0, 0.0, 0.0], "valid": [True, False, True], "progress": [0.0, 0.5, 1.0],
-    "anchor": ["a", "b", "a"], "action": ["x", "y", "z"],
-}  # fmt: skip
 TWO = {"uid": [0, 0], "trajectory": ["x", "x"], "step": [0, 1], "outcome": [1.0, 1.0]}
 RECORD = {"task_id": "t", "goal": "g", "step": 0, "action": "go", "anchor": "s0", "valid": True}
 TURNS = batch([2, 1], [1.0, 0.0], [0, 0])

@@ -193,12 +193,9 @@ def test_a_method_names_the_column_that_it_lacks(name, without):
         assert made(name)(rows.turns).tolist() == whole.tolist()
 
 
-def test_none_is_a_column_that_is_left_out():
+def test_none_is_a_column_that_is_left_out_and_the_outcome_is_not_the_reward():
     rows = credit.rows(**ids(entropy=None, goal=None, turn_reward=None))
     assert not any(rows.turns.has(name) for name in OPTIONAL)
-
-
-def test_the_outcome_in_the_reward():
     # x ends with reward 1.25, of which the outcome is 1: 0.25 of the turn's own are left
     given = ids(reward=[1.25, 0.0, 0.0, 0.0], outcome_in_reward=True)
     assert credit.rows(**given).turns.reward.tolist() == [0.0, 0.0, 0.25, 0.0]

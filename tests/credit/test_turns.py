@@ -6,20 +6,13 @@ import copy
 import pickle
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
 from credit import Turns
-from tests.credit.batches import batch, batches
-
-GOOD: dict[str, Any] = {
-    "group": [0, 0], "outcome": [1.0, 0.0], "goal": ["g", "g"], "trajectory": [0, 0, 1],
-    "reward": [0.0, 0.0, 0.0], "valid": [True, False, True], "progress": [0.0, 0.5, 1.0],
-    "anchor": ["a", "b", "a"], "action": ["x", "y", "z"],
-}  # fmt: skip
+from tests.credit.batches import GOOD, batch, batches
 
 
 def test_positions_and_last_turns():

@@ -19,9 +19,11 @@ def episode(*steps, context="history"):
 TWO = episode(step([1, 2, 3], [4, 5]), step([6], [7]))
 
 
-def test_a_trajectory_is_one_row_with_each_token_once():
+def test_a_trajectory_is_one_row_with_each_token_once_and_turns_count_over_all():
     (row,) = make_rows([TWO])
     assert row == Row([1, 2, 3, 4, 5, 6, 7], [3, 4, 6], [0, 0, 1], [-4.0, -5.0, -7.0])
+    rows = make_rows([TWO, episode(step([8], [9])), TWO])
+    assert [row.turn for row in rows] == [[0, 0, 1], [2], [3, 3, 4]]
 
 
 def test_a_turn_is_one_row_where_each_has_its_own_prompt():
@@ -30,11 +32,6 @@ def test_a_turn_is_one_row_where_each_has_its_own_prompt():
         Row([1, 2, 3], [2], [0], [-3.0]),
         Row([1, 4, 5, 6], [2, 3], [1, 1], [-5.0, -6.0]),
     ]
-
-
-def test_turns_are_counted_over_all_episodes():
-    rows = make_rows([TWO, episode(step([8], [9])), TWO])
-    assert [row.turn for row in rows] == [[0, 0, 1], [2], [3, 3, 4]]
 
 
 def test_long_rows_keep_the_leading_turns_that_fit():

@@ -186,8 +186,6 @@ def test_equal_replies_are_said_rather_than_equal_outcomes():
     found = said(*[(1.0, 0.9)] * 5)[-1]
     assert found.startswith("in 90% of the groups of the last 5 steps all rollouts had the same")
     assert "lower update.learning_rate" in found
-
-
-def test_what_was_said_is_said_again_only_after_five_more_steps():
+    # what was said is said again only after five more steps
     found = said(*[(1.0, 0.0)] * 12)
     assert [number for number, text in enumerate(found, 1) if text] == [5, 10]

@@ -13,7 +13,7 @@ import hallway
 import lamp
 import numpy as np
 import pytest
-from hallway import PANEL, Hallway, alter, inform, return_other, state
+from hallway import PANEL, Hallway, alter, inform, keep_cell, return_other, state
 
 from agent_envs import Panel, ParseReply, Prompt
 from agent_envs.testing import ContractError
@@ -66,16 +66,6 @@ def list_less_later(self, text, **rest):
     turn = Hallway.told(self, text, **rest)
     self.done += turn.valid
     return turn._replace(admissible_actions=turn.admissible_actions[self.done > 3 :])
-
-
-def keep_cell(self, task_id):
-    """The cell of the last episode stays where the same task comes again."""
-    before = getattr(self, "cell", None)
-    goal, turn = Hallway.begin(self, task_id)
-    if before is not None and 0 < before < self.length:
-        self.cell = before
-        turn = self.told(turn.observation)
-    return goal, turn
 
 
 def use_what_it_gave():

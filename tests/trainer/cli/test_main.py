@@ -38,10 +38,6 @@ def test_help_of_retrieval_names_what_there_is(call):
     assert all(name in told for name in dense.INDEXES)
 
 
-def test_no_command_is_a_question_for_help(call):
-    assert "Usage" in "".join(call()[1:])
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -111,7 +107,8 @@ def test_an_error_is_printed_in_one_line(call, monkeypatch, tmp_path, error, lin
     assert said == f"agent-envs: {line} ({cli.TRACEBACK}=1 shows the traceback)"
 
 
-def test_a_wrong_call_exits_with_2(call):
+def test_a_wrong_call_exits_with_2_and_none_is_a_question_for_help(call):
+    assert "Usage" in "".join(call()[1:])
     assert call("trian")[0] == 2
     assert call("train")[0] == 2
     assert call(*TRAIN, "--out", "")[0] == 2
