@@ -28,13 +28,11 @@ def test_blend():
     assert HAS(alpha=0.75)(turns) == pytest.approx([HALF, HALF / 2, -HALF, -HALF / 2], abs=1e-4)
 
 
-def test_a_turn_is_compared_with_trajectories_that_are_long_enough():
+def test_a_turn_is_compared_with_turns_of_its_position_of_the_group_or_of_its_anchor():
     # first turns gain 0.2 and 0.6; only the first trajectory has a second turn: 0
     turns = batch([2, 1], [1.0, 1.0], [0, 0], progress=[0.2, 1.0, 0.6])
     assert HAS(alpha=0.0)(turns) == pytest.approx([-HALF, 0, HALF], abs=1e-4)
-
-
-def test_normalize_over_the_group_or_anchors():  # gains 0.1, 0.2, 0.3: mean 0.2, deviation 0.1
+    # normalized over the group: gains 0.1, 0.2, 0.3: mean 0.2, deviation 0.1
     turns = batch([2, 1], [1.0, 1.0], [0, 0], progress=[0.1, 0.3, 0.3])
     assert HAS(alpha=0.0, normalize="group")(turns) == pytest.approx([-1, 0, 1], abs=1e-4)
     # over anchors: in state "t" gains 0.2 and 0.4, state "s" occurs once

@@ -38,9 +38,7 @@ def test_a_level_of_equal_returns_gives_its_weight_to_the_others():
     turns = batch([2, 2, 2], [1.0, 1.0, 0.0], [0, 0, 0], anchor=[*"adadbd"])
     found = credit.HGPO(gamma=1.0)(turns)
     assert found[[1, 3, 5]] == pytest.approx([-LOW, -LOW, -TOP], abs=1e-5)
-
-
-def test_the_base_group_counts_turns():  # outcomes 1, 1, 0 of the turns: 1/3 / sqrt(1/3)
+    # the base group counts turns: outcomes 1, 1, 0 of the turns, 1/3 / sqrt(1/3)
     turns = batch([2, 1], [1.0, 0.0], [0, 0])
     found = credit.HGPO(omega=1.0)(turns)
     assert found == pytest.approx([3**-0.5, 3**-0.5, -2 * 3**-0.5], abs=1e-5)

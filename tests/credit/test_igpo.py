@@ -30,12 +30,10 @@ def test_joint_separate_and_discounted():
     assert credit.IGPO(gamma=0.5)(two())[:3] == pytest.approx([0.333, 0.758, 2.161], abs=1e-3)
 
 
-def test_equal_outcomes_still_have_signal():
+def test_equal_outcomes_still_have_signal_and_equal_gains_leave_the_outcome():
     found = credit.IGPO()(two((1.0, 1.0)))
     assert found[0] > found[3]
-
-
-def test_equal_gains_leave_the_outcome():
+    # equal gains leave the outcome
     turns = batch([2, 2], [1.0, 0.0], [0, 0], gold_logprob=np.log([0.25, 0.5, 0.125, 0.375]))
     assert credit.IGPO(mode="separate")(turns) == pytest.approx([1, 1, -1, -1], abs=1e-5)
 

@@ -18,9 +18,7 @@ def test_sums_and_maxima():  # mean .658, deviation .592: (.528 - .658) / .592 =
     # the maximum: .4 * .8 = .32 is above .16 * 1.3 = .208
     found = stats.standardize([0.32, 0.8, 1.3, 0.8, 0, 0], [0] * 6)
     assert credit.Kevin(returns="max")(TWO).tolist() == pytest.approx(found)
-
-
-def test_the_outcome_is_the_score_of_the_last_turn():  # .4, 1; 0: mean .4667, deviation .503
+    # the outcome is the score of the last turn: .4, 1; 0: mean .4667, deviation .503
     turns = batch([2, 1], [1.0, 0.0], [0, 0])
     assert credit.Kevin()(turns) == pytest.approx([-0.132, 1.060, -0.927], abs=1e-3)
 

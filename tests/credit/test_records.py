@@ -131,10 +131,6 @@ def test_records_in_any_order_give_the_advantages_of_their_turns(turns, seed):
         assert rows.advantage(method(rows.turns)) == pytest.approx(method(turns)[which], abs=1e-6)
 
 
-def test_no_episodes():
-    assert len(rows_of([], []).turns) == 0
-
-
 SPANNED = [[replace(episode(1, won)[0], span=(0, 1))] for won in (0.0, 1.0, 1.0)]
 
 
@@ -149,3 +145,4 @@ def test_a_mask_may_have_a_part_of_the_episodes():
     assert [of_part(first) for first in range(3)] == [[[0.0]], [[1.0]], [[1.0]]]
     assert of_part(np.int64(1), rows=2) == [[1.0], [1.0]]
     assert of_part(3, rows=0) == []
+    assert len(rows_of([], []).turns) == 0  # no episodes

@@ -32,15 +32,11 @@ def test_only_windows_that_reach_the_end_are_filled():
     assert credit.TRACE(horizon=0)(two())[:4] == pytest.approx([1, 1, 1.32, 1], abs=1e-5)
 
 
-def test_without_weight_it_is_the_outcome():
+def test_without_weight_it_is_the_outcome_and_without_outcome_the_gains():
     assert credit.TRACE(omega=0.0)(two()) == pytest.approx([1] * 4 + [-1] * 4, abs=1e-5)
-
-
-def test_equal_outcomes_keep_the_gains():  # .2 * .706, .2 * .715, .2 * 1.609
+    # equal outcomes keep the gains: .2 * .706, .2 * .715, .2 * 1.609
     found = credit.TRACE()(two((1.0, 1.0)))
     assert found == pytest.approx([0.141, 0.143, 0.322, 0] * 2, abs=1e-3)
-
-
-def test_the_offset_and_the_decay():  # distances 3.4, 2.15, 2.15: log(3.4 / 2.15), alone
+    # the offset and the decay: distances 3.4, 2.15, 2.15: log(3.4 / 2.15), alone
     found = credit.TRACE(offset=1.0, decay=0.0, fill=0.0)(two((1.0, 1.0)))
     assert found[0] == pytest.approx(0.2 * np.log(3.4 / 2.15))

@@ -38,9 +38,7 @@ def test_long_rows_keep_the_leading_turns_that_fit():
     assert make_rows([TWO], max_tokens=7)[0].ids == [1, 2, 3, 4, 5, 6, 7]
     assert make_rows([TWO], max_tokens=6) == [Row([1, 2, 3, 4, 5], [3, 4], [0, 0], [-4.0, -5.0])]
     assert make_rows([TWO, episode(step([8], [9]))], max_tokens=4)[0].turn == [2]
-
-
-def test_demonstrations_have_no_recorded_logprobs():
+    # demonstrations have no recorded log-probabilities
     shown = episode(Step("", "", "", [1], [2, 3]))
     assert make_rows([shown])[0].logprobs == [0.0, 0.0]
 

@@ -27,11 +27,8 @@ def test_every_command_has_help(call, name):
     assert name in out
 
 
-def test_the_version_is_the_distributions(call):
+def test_the_version_is_the_distributions_and_help_of_retrieval_names_what_there_is(call):
     assert call("--version")[:2] == (0, f"agent-envs {version('agent-envs')}\n")
-
-
-def test_help_of_retrieval_names_what_there_is(call):
     told = call("retrieval", "serve", "--help")[1]
     assert all(name in told for name in (*factory.NAMES, *dense.INDEXES))
     told = call("retrieval", "index", "--help")[1]
