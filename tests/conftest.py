@@ -85,6 +85,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if config.getoption("quick") and heavy(collection_path) else None
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what needs a browser where there is none; without the extra [browser] it fails."""
+    there = shutil.which("chromium") and shutil.which("chromedriver")
+    if item.get_closest_marker("browser") and not there:
+        pytest.skip("no chromium or no chromedriver; apt-get install chromium chromium-driver")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _alone(request: pytest.FixtureRequest) -> Iterator[None]:
     """With `--quick` a test that starts a process fails."""

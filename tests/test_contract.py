@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import shutil
 import subprocess
 import sys
 
@@ -26,16 +25,9 @@ IDS = sorted(
     if isinstance(spec.entry_point, str) and spec.entry_point.startswith("agent_envs.")
 )
 WITHOUT_BROWSER = [env_id for env_id in IDS if env_id != "WebShopSite-v0"]
-NEEDS_BROWSER = [  # and fails, rather than skips, where there is one but not the extra
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        not (shutil.which("chromium") and shutil.which("chromedriver")),
-        reason="no chromium and chromedriver on the path; apt-get install chromium chromium-driver",
-    ),
-]
 PLAIN = agent_envs.Template("{task_description}: {current_observation}", "{current_observation}")
-EACH = [*WITHOUT_BROWSER, pytest.param("WebShopSite-v0", marks=NEEDS_BROWSER)]
-LONG = [*NEEDS_BROWSER, pytest.mark.long]
+EACH = [*WITHOUT_BROWSER, pytest.param("WebShopSite-v0", marks=pytest.mark.browser)]
+LONG = [pytest.mark.browser, pytest.mark.long]
 
 
 def best(env: gym.Env):
@@ -213,34 +205,23 @@ def parts(inner, goal):
 
 
 PAID = [
-    ("AlfWorld-v0", {"max_turns": 15}, False),
-    ("AlfWorld-v0", {"success_reward": 10.0}, True),
+    ("AlfWorld-v0", {"max_turns": 15}, False), ("AlfWorld-v0", {"success_reward": 10.0}, True),
     ("Sokoban-v0", {"reward": "success", "max_turns": 15}, False),
-    ("Sokoban-v0", {"max_turns": 15}, True),
-    ("Bifurcation-v0", {}, False),
-    ("EZPoints-v0", {}, False),
-    ("EZPoints-v0", {"reward": "verl-agent"}, True),
-    ("EZPoints-v0", {"reward": "rl4vlm"}, True),
-    ("WebShop-v0", {}, False),
-    ("WebShop-v0", {"reward": "score"}, True),
-    ("WebShop-v0", {"reward": "success10"}, True),
-    ("Sotopia-v0", {"reward": "success"}, False),
-    ("Sotopia-v0", {}, True),
-    ("Sotopia-v0", {"reward": "weighted"}, True),
-    ("AppWorld-v0", {"max_turns": 12}, False),
+    ("Sokoban-v0", {"max_turns": 15}, True), ("Bifurcation-v0", {}, False),
+    ("EZPoints-v0", {}, False), ("EZPoints-v0", {"reward": "verl-agent"}, True),
+    ("EZPoints-v0", {"reward": "rl4vlm"}, True), ("WebShop-v0", {}, False),
+    ("WebShop-v0", {"reward": "score"}, True), ("WebShop-v0", {"reward": "success10"}, True),
+    ("Sotopia-v0", {"reward": "success"}, False), ("Sotopia-v0", {}, True),
+    ("Sotopia-v0", {"reward": "weighted"}, True), ("AppWorld-v0", {"max_turns": 12}, False),
     ("AppWorld-v0", {"reward": "fraction", "max_turns": 12}, True),
-    ("AppWorld-v0", {"reward": "penalty", "max_turns": 12}, True),
-    ("SearchQA-v0", {}, False),
-    ("SearchQA-v0", {"strict_compat": True}, False),
-    ("SearchQA-v0", {"reward": "sub_em"}, False),
+    ("AppWorld-v0", {"reward": "penalty", "max_turns": 12}, True), ("SearchQA-v0", {}, False),
+    ("SearchQA-v0", {"strict_compat": True}, False), ("SearchQA-v0", {"reward": "sub_em"}, False),
     ("SearchQA-v0", {"reward": "f1", "strict_compat": True}, True),
-    ("SearchQA-v0", {"reward": "format"}, True),
-    ("WikiSearch-v0", {}, False),
+    ("SearchQA-v0", {"reward": "format"}, True), ("WikiSearch-v0", {}, False),
     ("WikiSearch-v0", {"reward": "sub_em", "strict_compat": True}, False),
     ("WikiSearch-v0", {"reward": "f1", "strict_compat": True}, True),
-    ("WikiSearch-v0", {"reward": "outcome"}, True),
-    ("WikiSearch-v0", {"reward": "merged"}, True),
-]
+    ("WikiSearch-v0", {"reward": "outcome"}, True), ("WikiSearch-v0", {"reward": "merged"}, True),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("env_id", "options", "graded"), PAID)

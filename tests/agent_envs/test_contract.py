@@ -35,17 +35,11 @@ def test_an_episode_from_outside():
     # length 4; the seed's second draw put the agent into a cell 0..3
     assert observation == "You are in a hallway."
     assert info == {
-        "goal": "open the door 4 steps away",
-        "valid": True,
-        "invalid_reason": "",
-        "progress": env.cell / 5,
-        "anchor": f"4/{env.cell}",
-        "success": False,
-        "admissible_actions": ["left", "right"],
-        "task_id": "toy/train/4",
-        "turn": 0,
+        "goal": "open the door 4 steps away", "valid": True, "invalid_reason": "",
+        "progress": env.cell / 5, "anchor": f"4/{env.cell}", "success": False,
+        "admissible_actions": ["left", "right"], "task_id": "toy/train/4", "turn": 0,
         "cells": [0, 1, 2, 3],
-    }
+    }  # fmt: skip
     assert list(info)[:-1] == list(INFO_KEYS)
     *before, last = walk_to_the_end(env)
     assert last[:4] == ("It opens.", 1.0, True, False)
@@ -83,12 +77,9 @@ def test_a_success_at_the_start_or_without_full_progress_is_the_environments_fau
 def test_rewards_and_signals_have_exact_types():
     def loosen(_, turn):
         return {
-            "reward": int(turn.reward),
-            "progress": np.float32(turn.progress),
-            "valid": np.bool_(turn.valid),
-            "success": int(turn.success),
-            "failure": None,
-        }
+            "reward": int(turn.reward), "progress": np.float32(turn.progress),
+            "valid": np.bool_(turn.valid), "success": int(turn.success), "failure": None,
+        }  # fmt: skip
 
     env = state(loosen)
     _, info = env.reset(seed=1)

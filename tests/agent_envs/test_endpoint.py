@@ -99,23 +99,15 @@ def test_an_answer_is_the_content_of_the_message(server, endpoint, message, text
 
 
 JSON = [
-    '{"a": 1}',
-    ' \n{"a": 1}\n ',
-    '```json\n{"a": 1}\n```',
-    '```\n{"a": 1}\n```',
-    'Sure! Here it is:\n```json\n{\n  "a": 1\n}\n```\nDo ask again.',
-    'The answer is {"a": 1}.',
-    'In set notation {x}: {"a": 1}',
-    'First {"a": 7}, on reflection {"a": 1}',
+    '{"a": 1}', ' \n{"a": 1}\n ', '```json\n{"a": 1}\n```', '```\n{"a": 1}\n```',
+    'Sure! Here it is:\n```json\n{\n  "a": 1\n}\n```\nDo ask again.', 'The answer is {"a": 1}.',
+    'In set notation {x}: {"a": 1}', 'First {"a": 7}, on reflection {"a": 1}',
     '<think>perhaps {"a": 5}?</think>{"a": 1}',
     '<think>perhaps {"a": 5}?</think>\n\n```json\n{"a": 1}\n```',
-    'perhaps {"a": 5}?</think>{"a": 1}',
-    '{"a": 1, "b": "</think>"}',
-    '<think>hm</think>{"a": 1, "b": "</think>{\\"a\\": 3}"}',
-    '{"a": "1"}',
-    '{"a": " 1.0 "}',
+    'perhaps {"a": 5}?</think>{"a": 1}', '{"a": 1, "b": "</think>"}',
+    '<think>hm</think>{"a": 1, "b": "</think>{\\"a\\": 3}"}', '{"a": "1"}', '{"a": " 1.0 "}',
     '{"a": 1e0}',
-]
+]  # fmt: skip
 NO_JSON = [
     "no", "{", '{"a": }', '<think>{"a": 1}', '<think>{"a": 1}</think>', "[]", "[1]", "null", '"a"',
     '{"b": 1}', '{"a": "one"}', '{"a": true}', '{"a": NaN}', '{"a": 1e999}', '{"a": null}',
@@ -363,15 +355,11 @@ def test_the_cache_keeps_apart_all_that_changes_an_answer_and_nothing_else(
     kept = replace(endpoint, cache=str(folder))
     with ChatServer(says('{"a": 2}')) as other:
         calls = [
-            lambda: ask(kept),
-            lambda: ask(replace(kept, model="other")),
-            lambda: ask(replace(kept, url=other.url)),
-            lambda: ask(replace(kept, temperature=0.5)),
-            lambda: ask(replace(kept, max_tokens=9)),
-            lambda: kept.ask([*HELLO, *HELLO], about=""),
-            lambda: ask_json(kept),
-            lambda: ask_json(kept, schema={**SCHEMA, "title": "other"}),
-        ]
+            lambda: ask(kept), lambda: ask(replace(kept, model="other")),
+            lambda: ask(replace(kept, url=other.url)), lambda: ask(replace(kept, temperature=0.5)),
+            lambda: ask(replace(kept, max_tokens=9)), lambda: kept.ask([*HELLO, *HELLO], about=""),
+            lambda: ask_json(kept), lambda: ask_json(kept, schema={**SCHEMA, "title": "other"}),
+        ]  # fmt: skip
         for count, call in enumerate(calls, 1):
             call()
             assert [file.suffix for file in folder.iterdir()] == [".json"] * count

@@ -20,17 +20,12 @@ from agent_envs.webshop.pages import slice_results
 pytestmark = pytest.mark.slow
 
 HAVE = {
-    "AlfWorld-v0": ["explorer", "oracle"],
-    "AppWorld-v0": ["explorer"],
-    "Bifurcation-v0": ["explorer"],
-    "EZPoints-v0": ["explorer"],
-    "SearchQA-v0": ["oracle"],
-    "Sokoban-v0": ["explorer"],
-    "Sotopia-v0": ["explorer", "oracle"],
-    "VisualSokoban-v0": ["explorer"],
-    "WebShop-v0": ["explorer", "oracle"],
+    "AlfWorld-v0": ["explorer", "oracle"], "AppWorld-v0": ["explorer"],
+    "Bifurcation-v0": ["explorer"], "EZPoints-v0": ["explorer"], "SearchQA-v0": ["oracle"],
+    "Sokoban-v0": ["explorer"], "Sotopia-v0": ["explorer", "oracle"],
+    "VisualSokoban-v0": ["explorer"], "WebShop-v0": ["explorer", "oracle"],
     "WikiSearch-v0": ["oracle"],
-}
+}  # fmt: skip
 """The site of WebShop has WebShop's."""
 EACH = [(env_id, name) for env_id, names in HAVE.items() for name in names]
 
@@ -128,12 +123,10 @@ class Products:
 
 
 HALVES = {  # what the other side has in a game, and what stands for it
-    Amount: {"limits": 10**6},
-    Division: dict.fromkeys(("worth", "least", "hoped")),
-    Favour: {},
+    Amount: {"limits": 10**6}, Division: dict.fromkeys(("worth", "least", "hoped")), Favour: {},
     Friends: {"known": None},
     Week: {"days": tuple(range(5)), "hours": tuple(range(5)), "busy": frozenset()},
-}
+}  # fmt: skip
 
 
 def one_sided(scene, side):

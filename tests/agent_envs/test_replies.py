@@ -40,16 +40,14 @@ TAGS = ("think", "action")
             ),
             "go",
         ),
-        (
-            " to=self<|message|>a<|eom|><|start|>assistant to=user<|message|><action>go</action>",
-            "go",
-        ),
+        (" to=self<|message|>a<|eom|><|start|>assistant to=user<|message|><action>go</action>",
+            "go"),
         ("<|channel>thought\na\n<channel|><action>go</action>", "go"),
         ("[THINK]a[/THINK]<action>go</action>", "go"),
         ("<|START_THINKING|>a<|END_THINKING|><|START_RESPONSE|><action>go</action>", "go"),
         ("<seed:think>a</seed:think><action>go</action>", "go"),
     ],
-)
+)  # fmt: skip
 def test_the_required_form(reply, action):
     assert read_action(reply, TAGS) == action
 
@@ -57,36 +55,24 @@ def test_the_required_form(reply, action):
 @pytest.mark.parametrize(
     "reply",
     [
-        "",
-        "go",
-        "<action>go</action>",
-        "<think>a</think>",
-        "<think>a</think><action></action>",
-        "<think>a</think><action> \n </action>",
-        "<think>a</think><action>go",
-        "<think>a<action>go</action>",
-        "<think>a</think>go</action>",
-        "a<think>b</think><action>go</action>",
-        "<think>a</think>b<action>go</action>",
-        "<think>a</think><action>go</action>b",
-        "<action>go</action><think>a</think>",
-        "<think>a<action>go</action></think>",
-        "<action><think>a</think>go</action>",
+        "", "go", "<action>go</action>", "<think>a</think>", "<think>a</think><action></action>",
+        "<think>a</think><action> \n </action>", "<think>a</think><action>go",
+        "<think>a<action>go</action>", "<think>a</think>go</action>",
+        "a<think>b</think><action>go</action>", "<think>a</think>b<action>go</action>",
+        "<think>a</think><action>go</action>b", "<action>go</action><think>a</think>",
+        "<think>a<action>go</action></think>", "<action><think>a</think>go</action>",
         "a<think></think><action>go</action>",
         "<think>a</think><action>go</action><think>b</think>",
         "<think>a</think><action>go</action><think>b",
         "<think>a</think><action>go<action>stop</action>",
         "<|channel|>final<|message|><action>go</action>",
-        "<|channel|>analysis<|message|>a <action>go</action>",
-        "a <action>go</action></think>",
+        "<|channel|>analysis<|message|>a <action>go</action>", "a <action>go</action></think>",
         "<think>a</think><action>go</action><action>stop</action>",
-        "</think>a<think></action>go<action>",
-        "<think>a</think></action><action>go",
-        "<THINK>a</THINK><ACTION>go</ACTION>",
-        "<think>a</think><action>go</action></think>",
+        "</think>a<think></action>go<action>", "<think>a</think></action><action>go",
+        "<THINK>a</THINK><ACTION>go</ACTION>", "<think>a</think><action>go</action></think>",
         "< think >a</ think >< action >go</ action >",
     ],
-)
+)  # fmt: skip
 def test_anything_else_is_malformed(reply):
     assert read_action(reply, TAGS) is None
 
@@ -154,14 +140,12 @@ def test_a_turn_limit_inside_counts_them_too():
 @pytest.mark.parametrize(
     ("reply", "action"),
     [
-        ("right", "right"),
-        ("<action>right</action>", "right"),
+        ("right", "right"), ("<action>right</action>", "right"),
         ("I go <action>left</action> no, <action> right </action> .", "right"),
-        ("<think>a</think><action>right", "right"),
-        ("<think>a</think>\nright", "right"),
+        ("<think>a</think><action>right", "right"), ("<think>a</think>\nright", "right"),
         ("I may <action>left</action> ...</think>\nright", "right"),
     ],
-)
+)  # fmt: skip
 def test_attempt_steps_the_world_and_still_says_malformed(reply, action):
     env = made(on_malformed="attempt")
     _, start = env.reset(seed=1, options={"task": 5})

@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from hallway import PANEL, Hallway, Walker, alter, inform, report, return_other, state
+from hallway import PANEL, Hallway, Walker, alter, inform, keep_cell, report, return_other, state
 
 from agent_envs import Panel, ParseReply, Prompt
 from agent_envs.testing import ContractError, check_agent_env, digest, play, say_words
@@ -95,15 +95,6 @@ def arrive_early(env, turn):
 
 def take_anything(self, action):
     return Hallway.step(self, action if isinstance(action, str) else "x")
-
-
-def keep_cell(self, task_id):
-    before = getattr(self, "cell", None)
-    goal, turn = Hallway.begin(self, task_id)
-    if before is not None and 0 < before < self.length:
-        self.cell = before
-        turn = self.told(turn.observation)
-    return goal, turn
 
 
 def fail_on_oddness(self, action):
@@ -216,13 +207,11 @@ def test_faults_of_copies_are_found(env, words):
 @pytest.mark.parametrize(
     "env",
     [
-        Hallway(max_turns=2),
-        gym.make("Hallway-v0"),
-        ParseReply(gym.make("Hallway-v0")),
+        Hallway(max_turns=2), gym.make("Hallway-v0"), ParseReply(gym.make("Hallway-v0")),
         Prompt(ParseReply(gym.make("Hallway-v0"), on_malformed="attempt")),
     ],
     ids=["two turns", "made", "parsing", "prompting"],
-)
+)  # fmt: skip
 def test_good_environments_pass(env):
     check_agent_env(env)
 

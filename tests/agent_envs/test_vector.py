@@ -14,12 +14,9 @@ from agent_envs.vector import call_concurrently
 
 SEED = 11
 ACTIONS = [
-    ("", "right", "漢字 é 🎉"),
-    ("left", "x" * 3000, "\x00\x1b["),
-    ("right", "x" * 5000, "right \ud800"),
-    ("open", "right", "left"),
-    ("right", "right", "right"),
-]
+    ("", "right", "漢字 é 🎉"), ("left", "x" * 3000, "\x00\x1b["),
+    ("right", "x" * 5000, "right \ud800"), ("open", "right", "left"), ("right", "right", "right"),
+]  # fmt: skip
 
 
 def one_by_one(seed: int, actions) -> list[tuple]:

@@ -4,13 +4,26 @@ import os
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
+
+import pytest
 
 from agent_envs.experts import expert
 from trainer.play.environments import reply_form
 
 FORM = "<think>{thought}</think><action>{action}</action>"
 WAIT = FORM.format(thought="I wait.", action="look")
+
+
+def needs(script, *packages):
+    """The marks of tests that .ci/SCRIPT runs, in an environment with these packages."""
+    reason = f"needs {' and '.join(packages)} in an environment of its own; see .ci/{script}"
+    mark = "skyrl" if "skyrl_gym" in packages else script
+    return [
+        getattr(pytest.mark, mark),
+        pytest.mark.skipif(not all(map(find_spec, packages)), reason=reason),
+    ]
 
 
 def solution(episodes, **task):

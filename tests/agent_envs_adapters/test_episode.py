@@ -4,7 +4,6 @@ import asyncio
 import importlib
 import json
 import re
-import shutil
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -263,13 +262,7 @@ def test_astep_lets_others_run_while_an_environment_waits():
 IDS = [
     pytest.param(
         name,
-        marks=[
-            pytest.mark.browser,
-            pytest.mark.long,
-            pytest.mark.skipif(not shutil.which("chromedriver"), reason="no Chromium"),
-        ]
-        if name == "WebShopSite-v0"
-        else (),
+        marks=[pytest.mark.browser, pytest.mark.long] if name == "WebShopSite-v0" else (),
     )
     for name in sorted(gym.registry)
     if str(gym.registry[name].entry_point).startswith("agent_envs.")
@@ -333,15 +326,11 @@ def test_the_same_records_as_the_trainers_own_rollouts(name, context):
 @pytest.mark.parametrize(
     ("installed", "tested", "fits"),
     [
-        ("1.16.0", ("1.16",), True),
-        ("1.16.3.dev0", ("1.16",), True),
-        ("1.17.2", ("1.16", "1.17"), True),
-        ("1.160.0", ("1.16",), False),
-        ("2.16.0", ("1.16",), False),
-        ("1.18.0", ("1.16", "1.17"), False),
-        (None, ("1.16",), False),
+        ("1.16.0", ("1.16",), True), ("1.16.3.dev0", ("1.16",), True),
+        ("1.17.2", ("1.16", "1.17"), True), ("1.160.0", ("1.16",), False),
+        ("2.16.0", ("1.16",), False), ("1.18.0", ("1.16", "1.17"), False), (None, ("1.16",), False),
     ],
-)
+)  # fmt: skip
 def test_only_tested_versions_of_a_peer_fit(monkeypatch, installed, tested, fits):
     if installed:
         monkeypatch.setattr(integrations, "version", lambda peer: installed)

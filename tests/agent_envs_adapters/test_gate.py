@@ -72,17 +72,14 @@ def gate(token="", **limits):
 @pytest.mark.parametrize(
     "message",
     [
-        {"type": "reset"},
-        {"type": "reset", "data": {}},
+        {"type": "reset"}, {"type": "reset", "data": {}},
         {"type": "reset", "data": {"seed": None, "split": None}},
         {"type": "reset", "data": {"seed": 2**63 - 1, "index": 0, "episode_id": "a"}},
         {"type": "step", "data": {"reply": "", "metadata": {"any": [1]}}},
         {"type": "step", "data": {"reply": "é\x00\u2028"}},
-        {"type": "step", "data": {"stop": True}},
-        {"type": "state"},
-        {"type": "close"},
+        {"type": "step", "data": {"stop": True}}, {"type": "state"}, {"type": "close"},
     ],
-)
+)  # fmt: skip
 def test_messages_that_pass(message):
     assert judge_message(json.dumps(message), 1000) is None
 
@@ -236,17 +233,11 @@ def test_an_idle_session_is_closed():
 @pytest.mark.parametrize(
     ("path", "method", "status"),
     [
-        ("/schema", "GET", 200),
-        ("/Odd-v0/splits", "GET", 200),
-        ("/mcp", "POST", 200),
-        ("/", "GET", 404),
-        ("/reset", "POST", 404),
-        ("/docs", "GET", 404),
-        ("//tasks", "POST", 404),
-        ("/../../etc/passwd", "GET", 404),
-        ("/Other-v0/tasks", "POST", 404),
+        ("/schema", "GET", 200), ("/Odd-v0/splits", "GET", 200), ("/mcp", "POST", 200),
+        ("/", "GET", 404), ("/reset", "POST", 404), ("/docs", "GET", 404), ("//tasks", "POST", 404),
+        ("/../../etc/passwd", "GET", 404), ("/Other-v0/tasks", "POST", 404),
     ],
-)
+)  # fmt: skip
 def test_pages(path, method, status):
     answered, body = page(gate(), path, method=method)
     assert answered == status

@@ -18,15 +18,10 @@ import credit
 from agent_envs_adapters.episodes import Episodes
 from credit.rows import rows_of
 
-from .solving import WAIT, run_page, solution
+from .solving import WAIT, needs, run_page, solution
 
 THERE = importlib.util.find_spec("nemo_gym") is not None
-pytestmark = [
-    pytest.mark.nemo_gym,
-    pytest.mark.skipif(
-        not THERE, reason="needs NeMo Gym in an environment of its own; see .ci/nemo_gym"
-    ),
-]
+pytestmark = needs("nemo_gym", "nemo_gym")
 if THERE:
     import uvicorn
     from fastapi.testclient import TestClient
@@ -61,27 +56,18 @@ class Model(BaseHTTPRequestHandler):
         text = replies[turn] if mark == "solve" else WAIT
         thoughts, _, action = text.partition("</think>")
         message = {
-            "id": f"m{turn}",
-            "type": "message",
-            "role": "assistant",
-            "status": "completed",
+            "id": f"m{turn}", "type": "message", "role": "assistant", "status": "completed",
             "content": [{"type": "output_text", "text": action, "annotations": []}],
-            "prompt_token_ids": [1],
-            "generation_token_ids": [7] * TOKENS,
+            "prompt_token_ids": [1], "generation_token_ids": [7] * TOKENS,
             "generation_log_probs": [-1.0] * TOKENS,
-        }
+        }  # fmt: skip
         summary = [{"type": "summary_text", "text": thoughts.removeprefix("<think>")}]
         reasoning = {"id": f"r{turn}", "type": "reasoning", "summary": summary}
         answer = {
-            "id": "1",
-            "created_at": 0,
-            "model": "fake",
-            "object": "response",
-            "output": [reasoning, message],
-            "parallel_tool_calls": True,
-            "tool_choice": "auto",
+            "id": "1", "created_at": 0, "model": "fake", "object": "response",
+            "output": [reasoning, message], "parallel_tool_calls": True, "tool_choice": "auto",
             "tools": [],
-        }
+        }  # fmt: skip
         data = json.dumps(answer).encode()
         self.send_response(200)
         self.send_header("content-type", "application/json")
@@ -110,16 +96,11 @@ def action(text):
     return {
         "responses_create_params": {"input": []},
         "response": {
-            "id": "1",
-            "created_at": 0,
-            "model": "fake",
-            "object": "response",
-            "parallel_tool_calls": True,
-            "tool_choice": "auto",
-            "tools": [],
+            "id": "1", "created_at": 0, "model": "fake", "object": "response",
+            "parallel_tool_calls": True, "tool_choice": "auto", "tools": [],
             "output": [{**item, "content": content}],
         },
-    }
+    }  # fmt: skip
 
 
 @contextmanager

@@ -29,13 +29,10 @@ from agent_envs.web import ServerError
 from agent_envs_adapters.episodes import Episodes
 from agent_envs_adapters.gate import Limits
 
+from .solving import needs
+
 THERE = importlib.util.find_spec("openenv") is not None
-pytestmark = [
-    pytest.mark.openenv,
-    pytest.mark.skipif(
-        not THERE, reason="needs openenv in an environment of its own; see .ci/openenv"
-    ),
-]
+pytestmark = needs("openenv", "openenv")
 if THERE:
     from openenv.core import GenericEnvClient
 
@@ -253,19 +250,14 @@ def test_tasks_and_splits(url):
     [
         ("task", {"split": "train", "index": 600}, 422),
         ("task", {"split": "train", "index": "x"}, 422),
-        ("task", {"split": "train", "index": 1, "more": 1}, 422),
-        ("task", b"[" * 5000, 400),
-        ("task", b'{"split": "train", "index": ' + b"9" * 5000 + b"}", 400),
-        ("task", b"", 422),
-        ("tasks", {"split": "test"}, 422),
-        ("tasks", {"split": "\ud800"}, 422),
+        ("task", {"split": "train", "index": 1, "more": 1}, 422), ("task", b"[" * 5000, 400),
+        ("task", b'{"split": "train", "index": ' + b"9" * 5000 + b"}", 400), ("task", b"", 422),
+        ("tasks", {"split": "test"}, 422), ("tasks", {"split": "\ud800"}, 422),
         ("task", {"split": "train", "index": 1, "\ud800": 1}, 422),
-        ("tasks", b'{"split": NaN}', 422),
-        ("tasks", [], 422),
-        ("task_range", {"split": "train", "start": 10**3000}, 200),
-        ("tasks", b"x" * 300_000, 413),
+        ("tasks", b'{"split": NaN}', 422), ("tasks", [], 422),
+        ("task_range", {"split": "train", "start": 10**3000}, 200), ("tasks", b"x" * 300_000, 413),
     ],
-)
+)  # fmt: skip
 def test_hostile_requests_get_an_answer(url, path, body, status):
     answered, content = posted(url, f"/AlfWorld-v0/{path}", body)
     assert answered == status
@@ -607,16 +599,14 @@ def test_the_command_ends_during_a_step(own, env, reply):
         (["alfworld", "--split", "test"], "unknown split 'test'"),
         (["alfworld", "split=train"], "write --split train instead"),
         (["alfworld", "max_turn=3"], "no option 'max_turn'"),
-        (
-            ["alfworld", "--host", "::", "--port", "0"],
-            "set a token in $AGENT_ENVS_TOKEN, or listen",
-        ),
+        (["alfworld", "--host", "::", "--port", "0"],
+            "set a token in $AGENT_ENVS_TOKEN, or listen"),
         (["alfworld", "--idle", "nan"], "limits.idle = nan: Input should be a finite number"),
         (["alfworld", "max_turns=abc"], "max_turns = 'abc': Input should be a valid integer"),
         (["alfworld", "--host", "no.such.host.invalid"], "no host 'no.such.host.invalid' to list"),
         (["alfworld", "--port", "99999"], "port must be in 0..65535"),
     ],
-)
+)  # fmt: skip
 def test_odd_commands_are_refused_in_one_line(words, says, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["agent-envs", "serve", *words])
     with pytest.raises(SystemExit, match=re.escape(says)) as caught:

@@ -11,15 +11,10 @@ import credit
 from agent_envs_adapters.episodes import Episodes
 from credit.rows import TurnRecord, rows_of
 
-from .solving import WAIT, run_page, solution
+from .solving import WAIT, needs, run_page, solution
 
 THERE = importlib.util.find_spec("skyrl_gym") is not None
-pytestmark = [
-    pytest.mark.skyrl,
-    pytest.mark.skipif(
-        not THERE, reason="needs skyrl-gym in an environment of its own; see .ci/verifiers"
-    ),
-]
+pytestmark = needs("verifiers", "skyrl_gym")
 if THERE:
     import skyrl_gym
     from skyrl_gym.metrics import aggregate_for_environment
@@ -34,11 +29,9 @@ if THERE:
     )
 
 TASKS = {
-    "AlfWorld-v0": {"data": "embedded"},
-    "WebShop-v0": {"data": "embedded"},
-    "Sokoban-v0": {},
+    "AlfWorld-v0": {"data": "embedded"}, "WebShop-v0": {"data": "embedded"}, "Sokoban-v0": {},
     "EZPoints-v0": {},
-}
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)

@@ -1,18 +1,8 @@
 """TorchRL needs no adapter: the block of its page runs."""
 
-import importlib.util
+from .solving import needs, run_page
 
-import pytest
-
-from .solving import run_page
-
-pytestmark = [
-    pytest.mark.torchrl,
-    pytest.mark.skipif(
-        importlib.util.find_spec("torchrl") is None,
-        reason="needs TorchRL in an environment of its own; see .ci/torchrl",
-    ),
-]
+pytestmark = needs("torchrl", "torchrl")
 
 
 def test_the_block_of_the_page_runs(tmp_path):

@@ -1,22 +1,15 @@
 """The real wandb, offline, and the real trackio keep what a run logs, also after a resume."""
 
-import importlib.util
 import json
 import re
 import sqlite3
 import time
 
-import pytest
-
 from trainer.run.metrics import open_tracker
 
-pytestmark = [
-    pytest.mark.trackers,
-    pytest.mark.skipif(
-        not all(importlib.util.find_spec(name) for name in ("wandb", "trackio")),
-        reason="needs wandb and trackio in an environment of its own; see .ci/trackers",
-    ),
-]
+from .solving import needs
+
+pytestmark = needs("trackers", "wandb", "trackio")
 OPTIONS = {"name": "alfworld-mgr", "run": {"seed": 3}, "engine": {"urls": []}}
 
 

@@ -17,15 +17,10 @@ import credit
 from agent_envs_adapters.episodes import Episodes
 from credit.rows import rows_of
 
-from .solving import WAIT, run_page, solution
+from .solving import WAIT, needs, run_page, solution
 
 THERE = importlib.util.find_spec("verifiers") is not None
-pytestmark = [
-    pytest.mark.verifiers,
-    pytest.mark.skipif(
-        not THERE, reason="needs verifiers in an environment of its own; see .ci/verifiers"
-    ),
-]
+pytestmark = needs("verifiers", "verifiers")
 if THERE:
     import verifiers.v1 as vf
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
@@ -100,13 +95,10 @@ class Endpoint:
         text = self.reply(session, said[0]["content"], len(said) // 2)
         choice = {"role": "assistant", "content": text}
         return {
-            "id": "1",
-            "object": "chat.completion",
-            "created": 1,
-            "model": body["model"],
+            "id": "1", "object": "chat.completion", "created": 1, "model": body["model"],
             "choices": [{"index": 0, "message": choice, "finish_reason": "stop"}],
             "usage": {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8},
-        }
+        }  # fmt: skip
 
     def generate(self, body, session):
         text = self.tokenizer.decode(body["token_ids"])

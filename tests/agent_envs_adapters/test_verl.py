@@ -19,17 +19,11 @@ import credit
 from credit.rows import spans_of
 from tests.trainer.conftest import tiny_model, tiny_tokenizer
 
-from .solving import make_twelve
+from .solving import make_twelve, needs
 
 PAGE = Path(__file__).parents[2] / "docs" / "integrations" / "verl.md"
 MODULE = "agent_envs_adapters.verl"
-WITH_VERL = [
-    pytest.mark.verl,
-    pytest.mark.skipif(
-        not importlib.util.find_spec("verl"),
-        reason="needs verl in an environment of its own; see .ci/verl",
-    ),
-]
+WITH_VERL = needs("verl", "verl")
 with_verl = lambda test: WITH_VERL[0](WITH_VERL[1](test))  # noqa: E731
 PROMPT = 1600  # verl pads prompts to this
 METHODS = ("mgr", "gigpo", "stapo", "has", "grpo")
@@ -93,17 +87,13 @@ def composed(model, data, **changed):
 
     folder = Path(verl.__file__).parent / "trainer" / "config"
     settings = {
-        "actor_rollout_ref.model.path": model,
-        "actor_rollout_ref.rollout.name": "vllm",
-        "actor_rollout_ref.rollout.n": 4,
-        "actor_rollout_ref.rollout.prompt_length": PROMPT,
+        "actor_rollout_ref.model.path": model, "actor_rollout_ref.rollout.name": "vllm",
+        "actor_rollout_ref.rollout.n": 4, "actor_rollout_ref.rollout.prompt_length": PROMPT,
         "actor_rollout_ref.rollout.response_length": 1500,
-        "actor_rollout_ref.rollout.calculate_log_probs": True,
-        "data.train_files": data,
-        "data.train_batch_size": 3,
-        "algorithm.adv_estimator": "credit_mgr",
+        "actor_rollout_ref.rollout.calculate_log_probs": True, "data.train_files": data,
+        "data.train_batch_size": 3, "algorithm.adv_estimator": "credit_mgr",
         "trainer.v1.trainer_mode": "credit_sync",
-    } | changed
+    } | changed  # fmt: skip
     with initialize_config_dir(str(folder), version_base=None):
         return compose("ppo_trainer", [f"{name}={value}" for name, value in settings.items()])
 
@@ -111,11 +101,8 @@ def composed(model, data, **changed):
 def tasks(tmp_path, **options):
     adapter = importlib.import_module(MODULE)
     options = {
-        "count": 3,
-        "max_turns": 6,
-        "max_reply_tokens": 64,
-        "invalid_penalty": -0.1,
-    } | options
+        "count": 3, "max_turns": 6, "max_reply_tokens": 64, "invalid_penalty": -0.1,
+    } | options  # fmt: skip
     return adapter.write_tasks(tmp_path / "tasks.parquet", "EZPoints-v0", **options)
 
 

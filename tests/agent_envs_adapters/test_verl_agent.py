@@ -14,7 +14,7 @@ import pytest
 import credit
 from agent_envs_adapters.episodes import Episodes
 
-from .solving import make_twelve
+from .solving import make_twelve, needs
 
 PAGE = Path(__file__).parents[2] / "docs" / "integrations" / "verl_agent.md"
 MODULE = "agent_envs_adapters.verl_agent"
@@ -46,13 +46,7 @@ class Base:
         "stand-in",
         pytest.param(
             "genuine",
-            marks=[
-                pytest.mark.verl_agent,
-                pytest.mark.skipif(
-                    not THERE,
-                    reason="needs verl-agent in an environment of its own; see .ci/verl_agent",
-                ),
-            ],
+            marks=needs("verl_agent", "agent_system"),
         ),
     ]
 )
@@ -100,14 +94,11 @@ def rollout(manager, rng, max_steps=6, group_size=4):
             told[row].append(infos[row])
             total[row].append(
                 {
-                    "uid": f"group {row // group_size}",
-                    "traj_uid": f"episode {row}",
-                    "anchor_obs": before["anchor"][row],
-                    "active_masks": active[row],
-                    "is_action_valid": infos[row]["is_action_valid"],
-                    "rewards": rewards[row],
+                    "uid": f"group {row // group_size}", "traj_uid": f"episode {row}",
+                    "anchor_obs": before["anchor"][row], "active_masks": active[row],
+                    "is_action_valid": infos[row]["is_action_valid"], "rewards": rewards[row],
                 }
-            )
+            )  # fmt: skip
         done |= dones
         if done.all():
             break

@@ -10,17 +10,21 @@ from hypothesis import strategies as st
 
 from credit import Turns
 
+GOOD: dict[str, Any] = {
+    "group": [0, 0], "outcome": [1.0, 0.0], "goal": ["g", "g"], "trajectory": [0, 0, 1],
+    "reward": [0.0, 0.0, 0.0], "valid": [True, False, True], "progress": [0.0, 0.5, 1.0],
+    "anchor": ["a", "b", "a"], "action": ["x", "y", "z"],
+}  # fmt: skip
+
 
 def batch(lengths: list[int], outcomes: list[float], groups: list[int], **columns: Any) -> Turns:
     """Trajectories of these lengths, with neutral values in the columns that are not given."""
     total = sum(lengths)
     plain: dict[str, Any] = {
-        "reward": np.zeros(total),
-        "valid": np.ones(total, dtype=bool),
-        "progress": np.zeros(total),
+        "reward": np.zeros(total), "valid": np.ones(total, dtype=bool), "progress": np.zeros(total),
         "anchor": [f"state {row}" for row in range(total)],
         "action": [f"action {row}" for row in range(total)],
-    }
+    }  # fmt: skip
     return Turns(
         group=groups,
         outcome=outcomes,

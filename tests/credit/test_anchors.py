@@ -4,7 +4,7 @@ from difflib import SequenceMatcher
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from credit import anchors
@@ -33,13 +33,6 @@ def plain(keys, groups, threshold):
 def same_partition(ids, places):
     pairs = set(zip(ids.tolist(), places, strict=True))
     return len(pairs) == len(set(ids.tolist())) == len(set(places))
-
-
-@given(TEXT, TEXT)
-@example("", "")
-@example("a" * 40, "a" * 41)
-def test_ratio_of_short_texts_is_difflibs(a, b):
-    assert anchors._ratio(a, b) == SequenceMatcher(None, a, b).ratio()
 
 
 @given(st.lists(TEXT, min_size=1, max_size=12), TEXT)

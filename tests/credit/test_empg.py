@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 
 import credit
-from credit.methods.empg import EMPG, min_max
+from credit.methods.empg import EMPG
 from tests.credit.batches import batch, batches
 
 
@@ -36,22 +36,3 @@ def test_without_entropy_weights_it_is_grpo_centred(turns):
     grpo = credit.make("grpo")(known)
     assert EMPG(k=0.0, zeta=0.0)(known) == pytest.approx(grpo - grpo.mean(), abs=1e-9)
     assert EMPG()(known).sum() == pytest.approx(0, abs=1e-8)
-
-
-def test_certain_turns_weigh_more():
-    turns = batch([2, 2], [1.0, 0.0], [0, 0], entropy=[0.1, 2.0, 0.1, 2.0])
-    advantage = EMPG(zeta=0.0)(turns)
-    assert advantage[0] > advantage[1] > 0 > advantage[3] > advantage[2]
-    assert advantage[0] == pytest.approx(-advantage[2])
-
-
-def test_min_max():
-    assert min_max(np.array([2.0, 4.0, 3.0])) == pytest.approx([0, 1, 0.5])
-    assert min_max(np.full(3, 0.1)).tolist() == [0, 0, 0]
-    assert min_max(np.array([0.3, 0.1 + 0.2])).tolist() == [0, 0]  # rounding
-
-
-def test_options_and_empty_batch():
-    assert EMPG()(batch([], [], [])).shape == (0,)
-    with pytest.raises(ValueError, match=r"zeta must lie in .* got -1"):
-        EMPG(zeta=-1)

@@ -2,11 +2,9 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
 
-import credit
 from credit.filters import has_signal, is_dead, overlong_penalty
-from tests.credit.batches import batch, batches
+from tests.credit.batches import batch
 
 
 def test_groups_of_equal_outcomes_are_dead():
@@ -15,12 +13,6 @@ def test_groups_of_equal_outcomes_are_dead():
     group = [4, 4, 2, 2, 2, 9, 3, 3, 3]
     assert is_dead(outcome, group).tolist() == [False] * 2 + [True] * 4 + [False] * 3
     assert is_dead([], []).shape == (0,)
-
-
-@given(batches())
-def test_dead_trajectories_have_no_advantage(turns):
-    dead = is_dead(turns.outcome, turns.group)[turns.trajectory]
-    assert np.array_equal(credit.make("grpo")(turns)[dead], np.zeros(dead.sum()))
 
 
 def test_turn_level_credit_gives_a_dead_group_a_signal():

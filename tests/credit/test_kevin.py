@@ -12,17 +12,13 @@ from tests.credit.batches import batch, batches
 TWO = batch([3, 3], [0.0, 0.0], [0, 0], reward=[0, 0.8, 1.3, 0.8, 0, 0])
 
 
-def test_sums():  # mean .658, deviation .592: (.528 - .658) / .592 = -.220
+def test_sums_and_maxima():  # mean .658, deviation .592: (.528 - .658) / .592 = -.220
     expected = [-0.220, 1.118, 1.084, 0.240, -1.111, -1.111]
     assert credit.Kevin()(TWO) == pytest.approx(expected, abs=1e-3)
-
-
-def test_maxima():  # .4 * .8 = .32 is above .16 * 1.3 = .208
+    # the maximum: .4 * .8 = .32 is above .16 * 1.3 = .208
     found = stats.standardize([0.32, 0.8, 1.3, 0.8, 0, 0], [0] * 6)
     assert credit.Kevin(returns="max")(TWO).tolist() == pytest.approx(found)
-
-
-def test_the_outcome_is_the_score_of_the_last_turn():  # .4, 1; 0: mean .4667, deviation .503
+    # the outcome is the score of the last turn: .4, 1; 0: mean .4667, deviation .503
     turns = batch([2, 1], [1.0, 0.0], [0, 0])
     assert credit.Kevin()(turns) == pytest.approx([-0.132, 1.060, -0.927], abs=1e-3)
 
@@ -34,13 +30,3 @@ def test_of_one_score_sum_and_maximum_are_the_same(turns):
         np.bincount(turns.trajectory).tolist(), turns.outcome.tolist(), turns.group.tolist()
     )
     assert credit.Kevin(returns="max")(outcome) == pytest.approx(credit.Kevin()(outcome))
-
-
-def test_one_turn_each_is_grpo():
-    turns = batch([1, 1, 1], [1.0, 0.5, 0.0], [0, 0, 0])
-    assert credit.Kevin()(turns).tolist() == credit.GRPO()(turns).tolist()
-
-
-def test_without_a_future_scores_are_compared():  # 1, 0, 1, 0: deviation sqrt(1/3)
-    turns = batch([2, 2], [0.0, 0.0], [0, 0], reward=[1.0, 0, 1, 0])
-    assert credit.Kevin(gamma=0.0)(turns) == pytest.approx([0.866, -0.866, 0.866, -0.866], abs=1e-3)

@@ -34,11 +34,9 @@ def test_leave_one_out():  # A^T = 0.7 - 0.2 = 0.5, A^O = 1.9 - 0.5 = 1.4
     assert MTRLOO(lam=2.0)(two()) == pytest.approx([3.3, 1.4, -3.3, -1.4])
 
 
-def test_code_weights_the_turn():  # A^O + lam A^T = 1.4 + 2 * 0.5
+def test_code_weights_the_turn_and_has_a_larger_eps():
+    # A^O + lam A^T = 1.4 + 2 * 0.5; 0.25 / (0.35355 + 1e-4) + 0.7 / (0.98995 + 1e-4)
     assert MTRLOO(lam=2.0, variant="code")(two()) == pytest.approx([2.4, 1.4, -2.4, -1.4])
-
-
-def test_code_has_a_larger_eps():  # 0.25 / (0.35355 + 1e-4) + 0.7 / (0.98995 + 1e-4)
     first = MTGRPO(variant="code")(two())[0]
     assert first == pytest.approx(0.25 / 0.3536534 + 0.7 / 0.9900495, abs=1e-6)
 
@@ -75,9 +73,7 @@ def test_anchors():  # state a: 1 - 3 and 3 - 1, state b: 2 - 5 and 5 - 2; outco
 def test_merged_grpo():  # 1.9 + 0.7 = 2.6 and 0.5 + 0.2 = 0.7
     assert credit.make("grpo_mr")(two()) == pytest.approx([HALF, HALF, -HALF, -HALF], abs=1e-5)
     assert credit.make("grpo_or")(two()).tolist() == credit.make("grpo")(two()).tolist()
-
-
-def test_merged_rewards_can_reverse_the_order():  # 1 + 0 and 0 + 3
+    # merging can reverse the order: 1 + 0 and 0 + 3
     turns = batch([1, 1], [1.0, 0.0], [0, 0], turn_reward=[[0], [3]], turn_reward_names=("t",))
     assert credit.make("grpo_mr")(turns) == pytest.approx([-HALF, HALF], abs=1e-5)
 

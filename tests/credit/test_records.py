@@ -57,16 +57,9 @@ def test_json_and_pickle_bring_back_the_same_record(record):
 def test_what_a_record_knows_by_itself():
     record = TurnRecord.of(PLAIN)
     assert record.to_dict() == PLAIN | {
-        "invalid_reason": "",
-        "progress": 0.0,
-        "reward": 0.0,
-        "turn_reward": {},
-        "entropy": None,
-        "span": None,
-        "outcome": None,
-        "success": None,
-        "version": 1,
-    }
+        "invalid_reason": "", "progress": 0.0, "reward": 0.0, "turn_reward": {}, "entropy": None,
+        "span": None, "outcome": None, "success": None, "version": 1,
+    }  # fmt: skip
 
 
 def test_numbers_that_leave_their_range_by_rounding_are_set_to_its_end():
@@ -121,12 +114,9 @@ def test_records_in_any_order_give_the_advantages_of_their_turns(turns, seed):
                 TurnRecord(
                     **PLAIN | {"step": int(turns.position[row])},
                 ).to_dict() | {
-                    "anchor": turns.anchor[row],
-                    "action": turns.action[row],
-                    "valid": bool(turns.valid[row]),
-                    "progress": float(turns.progress[row]),
-                    "reward": float(turns.reward[row]),
-                    "entropy": float(turns.entropy[row]),
+                    "anchor": turns.anchor[row], "action": turns.action[row],
+                    "valid": bool(turns.valid[row]), "progress": float(turns.progress[row]),
+                    "reward": float(turns.reward[row]), "entropy": float(turns.entropy[row]),
                     "turn_reward": {"implicit": float(turns.turn_reward[row, 0])},
                     "outcome": float(turns.outcome[one]) if turns.last[row] else None,
                 }
@@ -139,10 +129,6 @@ def test_records_in_any_order_give_the_advantages_of_their_turns(turns, seed):
     for name in ("grpo", "gigpo", "has", "stapo", "empg", "prime"):
         method = credit.make(name)
         assert rows.advantage(method(rows.turns)) == pytest.approx(method(turns)[which], abs=1e-6)
-
-
-def test_no_episodes():
-    assert len(rows_of([], []).turns) == 0
 
 
 SPANNED = [[replace(episode(1, won)[0], span=(0, 1))] for won in (0.0, 1.0, 1.0)]
@@ -159,3 +145,4 @@ def test_a_mask_may_have_a_part_of_the_episodes():
     assert [of_part(first) for first in range(3)] == [[[0.0]], [[1.0]], [[1.0]]]
     assert of_part(np.int64(1), rows=2) == [[1.0], [1.0]]
     assert of_part(3, rows=0) == []
+    assert len(rows_of([], []).turns) == 0  # no episodes

@@ -13,19 +13,8 @@ import credit
 from credit import rewards, stats
 from credit.methods import has, stapo
 from credit.rows import TurnRecord, rows_of, spans_of, token_advantages
-from tests.credit.batches import batch
+from tests.credit.batches import GOOD, batch
 
-GOOD: dict[str, Any] = {
-    "group": [0, 0],
-    "outcome": [1.0, 0.0],
-    "goal": ["g", "g"],
-    "trajectory": [0, 0, 1],
-    "reward": [0.0, 0.0, 0.0],
-    "valid": [True, False, True],
-    "progress": [0.0, 0.5, 1.0],
-    "anchor": ["a", "b", "a"],
-    "action": ["x", "y", "z"],
-}
 TWO = {"uid": [0, 0], "trajectory": ["x", "x"], "step": [0, 1], "outcome": [1.0, 1.0]}
 RECORD = {"task_id": "t", "goal": "g", "step": 0, "action": "go", "anchor": "s0", "valid": True}
 TURNS = batch([2, 1], [1.0, 0.0], [0, 0])
@@ -163,10 +152,8 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "rows, two outcomes": (rows(outcome=[1.0, 0.0]), "one trajectory, but outcome is 1.0 and 0.0"),
     "rows, two goals": (rows(goal=["a", "b"]), "one trajectory, but goal is 'a' and 'b'"),
     "rows, two actions": (rows(step=[0, 0], action=["a", "b"]), "one turn, but action is 'a' and"),
-    "rows, two rewards": (
-        rows(step=[0, 0], reward=[0.0, 1.0], turn_reward={"reward": [5.0, 5.0]}),
-        "one turn, but reward is 0.0 and 1.0",
-    ),
+    "rows, two rewards": (rows(step=[0, 0], reward=[0.0, 1.0], turn_reward={"reward": [5.0, 5.0]}),
+        "one turn, but reward is 0.0 and 1.0"),
     "rows, paid twice": (
         rows(step=[0, 0], turn_reward={"exact": [0.0, 1.0]}), "but turn_reward 'exact' is 0.0",
     ),

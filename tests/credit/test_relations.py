@@ -79,7 +79,7 @@ def test_group_numbers_are_only_names(name, turns):
     different=st.integers(1, 3),
     paid=st.booleans(),
 )
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_rounding_changes_nothing(name, seed, size, different, paid):
     """Equal numbers of another order of summation differ by 1e-15 of their size."""
     rng = np.random.default_rng(seed)

@@ -30,11 +30,9 @@ def made(name):
 def ids(**changed):
     """Two trajectories "x" and "y" of task "t", three turns and one, out of order."""
     plain = {
-        "uid": ["t", "t", "t", "t"],
-        "trajectory": ["x", "y", "x", "x"],
-        "step": [2, 0, 0, 1],
+        "uid": ["t", "t", "t", "t"], "trajectory": ["x", "y", "x", "x"], "step": [2, 0, 0, 1],
         "outcome": [1.0, 0.0, 1.0, 1.0],
-    }
+    }  # fmt: skip
     return plain | changed
 
 
@@ -195,12 +193,9 @@ def test_a_method_names_the_column_that_it_lacks(name, without):
         assert made(name)(rows.turns).tolist() == whole.tolist()
 
 
-def test_none_is_a_column_that_is_left_out():
+def test_none_is_a_column_that_is_left_out_and_the_outcome_is_not_the_reward():
     rows = credit.rows(**ids(entropy=None, goal=None, turn_reward=None))
     assert not any(rows.turns.has(name) for name in OPTIONAL)
-
-
-def test_the_outcome_in_the_reward():
     # x ends with reward 1.25, of which the outcome is 1: 0.25 of the turn's own are left
     given = ids(reward=[1.25, 0.0, 0.0, 0.0], outcome_in_reward=True)
     assert credit.rows(**given).turns.reward.tolist() == [0.0, 0.0, 0.25, 0.0]
@@ -262,6 +257,3 @@ def test_no_rows():
     assert (len(rows.turns), rows.turn.tolist()) == (0, [])
     assert rows.scatter([], np.zeros((0, 5))).shape == (0, 5)
     assert rows.scatter([], np.zeros((2, 5)), []).tolist() == [[0.0] * 5] * 2
-    columns = {name: [] for name in ("uid", "trajectory", "step", "outcome", *COLUMNS)}
-    for name in credit.names():
-        assert made(name)(credit.rows(**columns).turns).shape == (0,)

@@ -16,22 +16,16 @@ def three(**columns):
 
 def test_values_by_hand():
     # v_0 = 1/3. s: Q(A) = 1/2 twice, Q(B) = 0; V = (1 + 2/3) / 5 = 1/3. d: V = (1 + 2/3) / 4 = 5/12
-    expected = [1 / 6, 7 / 12, 1 / 6, -5 / 12, -1 / 3]
-    assert credit.RTMC(gamma=1.0)(three()) == pytest.approx(expected)
-
-
-def test_without_a_prior():  # d: 1 - 1/2; s: V = 1/3
+    whole = np.array([1 / 6, 7 / 12, 1 / 6, -5 / 12, -1 / 3])
+    assert credit.RTMC(gamma=1.0)(three()) == pytest.approx(whole)
+    # without a prior d: 1 - 1/2; s: V = 1/3
     expected = [1 / 6, 1 / 2, 1 / 6, -1 / 2, -1 / 3]
     assert credit.RTMC(gamma=1.0, prior=0.0)(three()) == pytest.approx(expected)
-
-
-def test_in_units_of_the_deviation():
-    # the five advantages above: mean .0333, squares .0278 .3403 .0278 .1736 .1111; the mean of the
-    # squares .1361 less .0011 is .1350, deviation .3674; the mean is not subtracted
+    # in units of the deviation; with a prior the five have the mean .0333 and the squares .0278
+    # .3403 .0278 .1736 .1111; the mean of the squares .1361 less .0011 is .1350, deviation .3674;
+    # the mean is not subtracted
     found = credit.RTMC(gamma=1.0, mode="std")(three())
-    assert found == pytest.approx(
-        np.array([1 / 6, 7 / 12, 1 / 6, -5 / 12, -1 / 3]) / 0.3674, rel=1e-3
-    )
+    assert found == pytest.approx(whole / 0.3674, rel=1e-3)
 
 
 def test_only_the_first_visit_counts_and_all_get_it():
@@ -46,16 +40,3 @@ def test_a_discount_punishes_early_turns_of_equal_successes():
     expected = [-0.75 * 2 / 3, -0.5 * 2 / 3, 0, 0]
     assert credit.RTMC(gamma=0.5)(turns) == pytest.approx(expected)
     assert credit.RTMC(gamma=1.0)(turns).tolist() == [0] * 4
-
-
-def test_different_actions_of_one_turn_are_dr_grpo():
-    turns = batch([1, 1, 1], [1.0, 0.3, 0.0], [0, 0, 0], anchor=["s"] * 3)
-    assert credit.RTMC(prior=0.0)(turns) == pytest.approx(credit.DrGRPO()(turns))
-
-
-def test_states_of_different_groups_are_different():
-    turns = batch(
-        [1, 1, 1, 1], [1.0, 0.0, 1.0, 1.0], [0, 0, 1, 1], anchor=["s"] * 4, action=[*"ABAB"]
-    )
-    # v_0 = 1/2 and V = (1 + 2/2) / 4 = 1/2 in the first
-    assert credit.RTMC()(turns) == pytest.approx([1 / 2, -1 / 2, 0, 0])

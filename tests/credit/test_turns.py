@@ -6,26 +6,13 @@ import copy
 import pickle
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
 from credit import Turns
-from tests.credit.batches import batch, batches
-
-GOOD: dict[str, Any] = {
-    "group": [0, 0],
-    "outcome": [1.0, 0.0],
-    "goal": ["g", "g"],
-    "trajectory": [0, 0, 1],
-    "reward": [0.0, 0.0, 0.0],
-    "valid": [True, False, True],
-    "progress": [0.0, 0.5, 1.0],
-    "anchor": ["a", "b", "a"],
-    "action": ["x", "y", "z"],
-}
+from tests.credit.batches import GOOD, batch, batches
 
 
 def test_positions_and_last_turns():
@@ -141,13 +128,11 @@ def test_round_trips_through_parquet(tmp_path_factory, turns):
         assert getattr(again, name).tolist() == getattr(turns, name).tolist()
 
 
-def test_empty_batch(tmp_path):
+def test_an_empty_batch_and_missing_columns_in_a_file(tmp_path):
     empty = batch([], [], [])
     empty.to_parquet(tmp_path / "empty.parquet")
     assert len(Turns.from_parquet(tmp_path / "empty.parquet")) == 0
-
-
-def test_missing_columns_stay_missing(tmp_path):
+    # missing columns stay missing
     batch([1], [1.0], [0]).to_parquet(tmp_path / "t.parquet")
     again = Turns.from_parquet(tmp_path / "t.parquet")
     assert (again.entropy, again.turn_reward, again.turn_reward_names) == (None, None, ())

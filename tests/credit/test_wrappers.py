@@ -91,12 +91,15 @@ def test_repetition_penalty():  # the N-th valid "go" costs 0.5 * (N - 1)
     assert env.step("go")[1] == 0.5
 
 
-def test_repetition_is_counted_by_the_parsed_action():
-    class Parsed(gym.Wrapper):
-        def step(self, action):
-            observation, reward, terminated, truncated, info = super().step(action)
-            return observation, reward, terminated, truncated, info | {"action": action[-2:]}
+class Parsed(gym.Wrapper):
+    """Reports what follows the third character as the action."""
 
+    def step(self, action):
+        *others, info = super().step(action)
+        return *others, info | {"action": action[3:]}
+
+
+def test_repetition_is_counted_by_the_parsed_action():
     env = RepetitionPenalty(Parsed(Scripted()), q=1)
     env.reset()
     rewards = [env.step(reply)[1] for reply in ("hm:go", "so:go")]
@@ -144,11 +147,6 @@ def opens(turn):
 
 
 def test_a_verifier_reads_the_parsed_action_or_else_the_reply():
-    class Parsed(gym.Wrapper):
-        def step(self, action):
-            observation, reward, terminated, truncated, info = super().step(action)
-            return observation, reward, terminated, truncated, info | {"action": action[3:]}
-
     for inner, reply in ((Scripted(), "open 1"), (Parsed(Scripted()), "hm:open 1")):
         env = TurnVerifier(inner, {f"{__name__}:opens": 0.1})
         env.reset()

@@ -19,9 +19,11 @@ def episode(*steps, context="history"):
 TWO = episode(step([1, 2, 3], [4, 5]), step([6], [7]))
 
 
-def test_a_trajectory_is_one_row_with_each_token_once():
+def test_a_trajectory_is_one_row_with_each_token_once_and_turns_count_over_all():
     (row,) = make_rows([TWO])
     assert row == Row([1, 2, 3, 4, 5, 6, 7], [3, 4, 6], [0, 0, 1], [-4.0, -5.0, -7.0])
+    rows = make_rows([TWO, episode(step([8], [9])), TWO])
+    assert [row.turn for row in rows] == [[0, 0, 1], [2], [3, 3, 4]]
 
 
 def test_a_turn_is_one_row_where_each_has_its_own_prompt():
@@ -32,18 +34,11 @@ def test_a_turn_is_one_row_where_each_has_its_own_prompt():
     ]
 
 
-def test_turns_are_counted_over_all_episodes():
-    rows = make_rows([TWO, episode(step([8], [9])), TWO])
-    assert [row.turn for row in rows] == [[0, 0, 1], [2], [3, 3, 4]]
-
-
 def test_long_rows_keep_the_leading_turns_that_fit():
     assert make_rows([TWO], max_tokens=7)[0].ids == [1, 2, 3, 4, 5, 6, 7]
     assert make_rows([TWO], max_tokens=6) == [Row([1, 2, 3, 4, 5], [3, 4], [0, 0], [-4.0, -5.0])]
     assert make_rows([TWO, episode(step([8], [9]))], max_tokens=4)[0].turn == [2]
-
-
-def test_demonstrations_have_no_recorded_logprobs():
+    # demonstrations have no recorded log-probabilities
     shown = episode(Step("", "", "", [1], [2, 3]))
     assert make_rows([shown])[0].logprobs == [0.0, 0.0]
 
@@ -68,11 +63,14 @@ def test_allowed_tokens_become_pairs():
 
 @given(lengths=st.lists(st.integers(1, 50), max_size=30), tokens=st.integers(1, 120))
 def test_microbatches_hold_every_row_once_and_keep_to_the_budget(lengths, tokens):
+    """In which padding counts; packed rows have none."""
     rows = [Row([0] * n, [n - 1], [0], [0.0]) for n in lengths]
-    parts = list(microbatches(rows, tokens))
-    assert sorted(i for part in parts for i in part) == list(range(len(rows)))
-    for part in parts:
-        assert len(part) == 1 or len(part) * max(lengths[i] for i in part) <= tokens
+    padded, packed = (list(microbatches(rows, tokens, packed=p)) for p in (False, True))
+    for parts in (padded, packed):
+        assert sorted(i for part in parts for i in part) == list(range(len(rows)))
+    assert all(len(p) == 1 or len(p) * max(lengths[i] for i in p) <= tokens for p in padded)
+    assert all(len(p) == 1 or sum(lengths[i] for i in p) <= tokens for p in packed)
+    assert len(packed) <= len(padded)
 
 
 def test_packed_rows_follow_each_other():
@@ -84,16 +82,6 @@ def test_packed_rows_follow_each_other():
     assert batch.target.tolist() == [4, 5, 7, 9]
     assert batch.row.tolist() == [0, 0, 0, 1]
     assert collate(rows).positions is None
-
-
-@given(lengths=st.lists(st.integers(2, 50), max_size=30), tokens=st.integers(1, 120))
-def test_packed_microbatches_have_no_padding_in_their_budget(lengths, tokens):
-    rows = [Row([0] * n, [n - 1], [0], [0.0]) for n in lengths]
-    parts = list(microbatches(rows, tokens, packed=True))
-    assert sorted(i for part in parts for i in part) == list(range(len(rows)))
-    for part in parts:
-        assert len(part) == 1 or sum(lengths[i] for i in part) <= tokens
-    assert len(parts) <= len(list(microbatches(rows, tokens)))
 
 
 def test_microbatches_can_limit_reply_tokens():

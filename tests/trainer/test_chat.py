@@ -20,14 +20,6 @@ def shape(request):
     return request.param
 
 
-def whole(tokenizer, turns):
-    messages = []
-    for observation, reply in turns:
-        messages += [{"role": "user", "content": observation}]
-        messages += [{"role": "assistant", "content": reply}]
-    return tokenizer.apply_chat_template(messages, tokenize=False, date_string="x")
-
-
 def test_pieces_append_to_the_templates_rendering(shape):
     tokenizer = tiny_tokenizer(shape)
     chat = Chat(tokenizer)
@@ -35,7 +27,10 @@ def test_pieces_append_to_the_templates_rendering(shape):
     ids = [*chat.opening(opening), *chat.reply(first)]
     for observation, reply in others:
         ids += [*chat.after(ids, observation), *chat.reply(reply)]
-    assert tokenizer.decode(ids) == whole(tokenizer, TURNS).rstrip("\n")
+    roles = ("user", "assistant")
+    said = [{"role": r, "content": t} for turn in TURNS for r, t in zip(roles, turn, strict=True)]
+    whole = tokenizer.apply_chat_template(said, tokenize=False, date_string="x")
+    assert tokenizer.decode(ids) == whole.rstrip("\n")
 
 
 def test_a_cut_reply_is_closed_by_the_environment(shape):
@@ -72,12 +67,6 @@ def test_text_round_trips_without_its_end(shape):
     assert chat.text([]) == ""
 
 
-def test_the_same_day_whatever_the_day():
-    """A Llama-3 template would print today; the opening must not change overnight."""
-    chat = Chat(tiny_tokenizer("llama3"))
-    assert "20" not in chat.tokenizer.decode(list(chat.opening("hello")))
-
-
 CHATML = (
     "{% for m in messages %}<|im_start|>{{ m['role'] }}\n"
     "{% if MARK %}[{{ loop.index }}] {% endif %}{{ m['content'] }}<|im_end|>\n{% endfor %}"
@@ -96,19 +85,16 @@ ODD = (
 @pytest.mark.parametrize(
     ("template", "message"),
     [
-        (None, "is missing; use an instruct model"),
         ("{% for m in messages %}{{ m['content'] }} {% endfor %}", "ends a reply with ' m', no sp"),
         ("{{ messages[-1]['content'] }}", "drops earlier replies"),
         (CHATML.replace("MARK", "loop.index > 1"), r"after 2 replies and .* after the first"),
         (CHATML.replace("MARK", "loop.index > 20"), r"after 10 replies and .* after the first"),
         (CHATML.replace("MARK", "messages|length > 150"), r"after 99 replies and .* after"),
         (CHATML.replace("MARK", "nothing.there"), r"cannot write a conversation \('nothing'"),
-        (
-            ODD,
-            r"marks thoughts in a way that is not known \(\('<\|pad\|>', '<\|pad\|><\|begin\|>'\)",
-        ),
+        (ODD,
+            r"marks thoughts in a way that is not known \(\('<\|pad\|>', '<\|pad\|><\|begin\|>'\)"),
     ],
-)
+)  # fmt: skip
 def test_unusable_templates_are_refused(template, message):
     tokenizer = tiny_tokenizer()
     tokenizer.chat_template = template

@@ -31,13 +31,8 @@ MARK = re.compile(
     r"|<(?:start|end)_of_[a-z]+>|\[/?(?:INST|THINK)\]"
 )
 TEXTS = {
-    "<think>",
-    "</think>",
-    "<tool_call>",
-    "</tool_call>",
-    "<tool_response>",
-    "</tool_response>",
-}
+    "<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>",
+}  # fmt: skip
 ENDS = {
     "cohere": "<|END_OF_TURN_TOKEN|>", "cohere2": "<|END_RESPONSE|>",
     "deepseek": "<｜end▁of▁sentence｜>", "diffusion": "<turn|>", "gemma4": "<turn|>",

@@ -44,21 +44,15 @@ DEEPSEEK = (
 )
 # special tokens, other added tokens, end of sequence, template, and whether words are cut by bytes
 FAMILIES = {
-    "chatml": (
-        ["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
+    "chatml": (["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
         ["<tool_call>", "</tool_call>", "<think>", "</think>", "<|fim_prefix|>"],
-        "<|im_end|>", CHATML, True,
-    ),
+        "<|im_end|>", CHATML, True),
     "mistral": (["<unk>", "<s>", "</s>", "[INST]", "[/INST]"], [], "</s>", MISTRAL, False),
-    "gemma": (
-        ["<pad>", "<eos>", "<bos>", "<unk>", "<start_of_turn>", "<end_of_turn>"],
-        ["\n", "\n\n", "▁▁"], "<end_of_turn>", GEMMA, False,
-    ),
-    "deepseek": (
-        ["<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>"],
+    "gemma": (["<pad>", "<eos>", "<bos>", "<unk>", "<start_of_turn>", "<end_of_turn>"],
+        ["\n", "\n\n", "▁▁"], "<end_of_turn>", GEMMA, False),
+    "deepseek": (["<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>"],
         ["<｜User｜>", "<｜Assistant｜>", "<think>", "</think>"],
-        "<｜end▁of▁sentence｜>", DEEPSEEK, True,
-    ),
+        "<｜end▁of▁sentence｜>", DEEPSEEK, True),
 }  # fmt: skip
 
 
@@ -88,7 +82,11 @@ def family(name):
         ),
     )
     if not by_bytes:  # bytes are tokens of the model and nothing else
-        made = _without_added(made, special[-256:])
+        state = json.loads(made.to_str())
+        state["added_tokens"] = [
+            one for one in state["added_tokens"] if one["content"] not in bytes_
+        ]
+        made = Tokenizer.from_str(json.dumps(state))
     made.add_tokens([AddedToken(text, special=False, normalized=False) for text in added])
     return PreTrainedTokenizerFast(
         tokenizer_object=made,
@@ -97,12 +95,6 @@ def family(name):
         unk_token=None if by_bytes else "<unk>",
         chat_template=template,
     )
-
-
-def _without_added(made, texts):
-    state = json.loads(made.to_str())
-    state["added_tokens"] = [one for one in state["added_tokens"] if one["content"] not in texts]
-    return Tokenizer.from_str(json.dumps(state))
 
 
 TOKENIZERS = (

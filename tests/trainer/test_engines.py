@@ -6,7 +6,6 @@ import pytest
 
 from trainer.build import make_engine
 from trainer.engine import Decoding, Prompt, conversation_seeds
-from trainer.engine.own import Gather
 from trainer.learn.batch import collate
 from trainer.learn.rows import make_rows
 from trainer.learn.update import token_logprobs
@@ -139,27 +138,3 @@ def test_a_conversation_longer_than_the_models_positions_is_refused(engine):
 
     with pytest.raises(ValueError, match="longer than the model's 2048"):
         asyncio.run(ask())
-
-
-def test_all_who_are_there_are_answered_together():
-    calls = []
-
-    def answer(asked):
-        calls.append(dict(asked))
-        return {who: what * 10 for who, what in asked.items()}
-
-    async def member(gather, who, times):
-        found = []
-        for turn in range(times):
-            await asyncio.sleep(0.001 * ((who * 7 + turn) % 3))
-            found.append(await gather.ask(who, who + 100 * turn))
-        gather.leave(who)
-        return found
-
-    async def all_of_them():
-        gather = Gather(range(3), answer)
-        return await asyncio.gather(*(member(gather, who, who + 1) for who in (2, 0, 1)))
-
-    assert asyncio.run(all_of_them()) == [[20, 1020, 2020], [0], [10, 1010]]
-    assert calls == [{0: 0, 1: 1, 2: 2}, {1: 101, 2: 102}, {2: 202}]
-    assert [list(call) for call in calls] == [[0, 1, 2], [1, 2], [2]]

@@ -6,28 +6,13 @@ from trainer.play.episode_files import read_episodes, write_episodes
 from trainer.play.records import Episode, Step
 
 
-def step(**changes):
-    given = {
-        "observation": "You are in the middle of a room.",
-        "reply": "<think></think><action>look</action>",
-        "action": "look",
-        "prompt_ids": [1, 2, 3],
-        "reply_ids": [4, 5],
-        "logprobs": [-0.1, -0.5],
-        "entropies": [0.2, 0.6],
-    }
-    return Step(**(given | changes))
+def step(observation="You are in the middle of a room.", **more):
+    reply = "<think></think><action>look</action>"
+    return Step(observation, reply, "look", [1, 2, 3], [4, 5], [-0.1, -0.5], [0.2, 0.6], **more)
 
 
-def episode(steps, **changes):
-    given = {
-        "task_id": "embedded/train/a/b",
-        "goal": "g",
-        "group": 3,
-        "seed": 7,
-        "context": "history",
-    }
-    return Episode(**(given | changes), steps=steps)
+def episode(steps, goal="g", **more):
+    return Episode("embedded/train/a/b", goal, 3, 7, "history", steps, **more)
 
 
 def test_file_gives_back_what_was_written(tmp_path):

@@ -214,10 +214,6 @@ def test_a_reward_wrapper_that_raises_costs_the_episode(corridor, tmp_path, monk
         assert "in reward" in raised.value.__notes__[0]
 
 
-def failure(turn=0):
-    return Failure("t", 0, 1, turn, "OSError: gone", "Traceback", [])
-
-
 @pytest.mark.parametrize(
     ("failed", "tried", "limit", "allowed"),
     [
@@ -233,7 +229,7 @@ def failure(turn=0):
     ],
 )
 def test_the_limit(failed, tried, limit, allowed):
-    given = [failure(3)] * failed
+    given = [Failure("t", 0, 1, 3, "OSError: gone", "Traceback", [])] * failed
     if allowed:
         check_limit(given, tried, limit, "step 4")
         return

@@ -67,8 +67,8 @@ def test_every_token_learns_from_the_credit_of_its_own_turn(
 
 
 @pytest.mark.long
-def test_the_quickstart_learns_in_a_third_of_its_steps(tmp_path):
-    chosen = recipe.load("alfworld mgr pocket", ["run.steps=10", "run.threads=1", "eval.every=0"])
+def test_the_quickstart_learns_in_a_sixth_of_its_steps(tmp_path):
+    chosen = recipe.load("alfworld mgr pocket", ["run.steps=5", "run.threads=1", "eval.every=0"])
     train(chosen, tmp_path, console=quiet())
     (_, start), (_, end) = RunFolder(tmp_path).read_evaluations()
     test = evaluation.compare_paired(start, end)

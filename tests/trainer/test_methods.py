@@ -27,16 +27,7 @@ from trainer.methods.turnrd import hidden_states
 from trainer.model.weights import FULL, LoRA
 from trainer.train import train
 
-from .conftest import (
-    METHODS,
-    figures,
-    gradient,
-    quiet,
-    rollouts,
-    same,
-    short,
-    tiny,
-)
+from .conftest import METHODS, figures, gradient, quiet, rollouts, same, short, tiny
 
 
 def play(policy, outcomes=(1.0, 0.0, 1.0, 0.0), turns=3, **options):
@@ -55,21 +46,20 @@ def chosen(*options):
 # runs
 
 
-# `make test` leaves out adapters, those without state of their own or with that of another one
-# here, and HAS, whose decomposer takes longest.
-LONG = {"istar of tokens", "dapo", "dpo", "critic of its own", "has"}
+# `make test` leaves out adapters. Those of no state that another one here lacks go on with an
+# adapter only, or without one.
+FULL_ONLY, LORA_ONLY = {"ppo", "prime"}, {"istar of tokens", "dapo", "dpo", "has"}
 
 
 @pytest.mark.parametrize(
     ("name", "lora"),
     [
-        pytest.param(
-            *(name, lora),
-            marks=pytest.mark.long if lora or name in LONG else (),
-            id=f"{name}-{'lora' if lora else 'full'}",
-        )
-        for name in METHODS
-        for lora in (0, 2)
+        *(
+            pytest.param(name, 0, marks=pytest.mark.long if "own" in name else ())
+            for name in METHODS
+            if name not in LORA_ONLY
+        ),
+        *(pytest.param(n, 2, marks=pytest.mark.long) for n in METHODS if n not in FULL_ONLY),
     ],
 )
 def test_a_run_goes_on_bit_for_bit(name, lora, corridor, tiny_folder, tmp_path):
@@ -102,24 +92,18 @@ KEY = "OPENAI_API_KEY"
         ([CRITIC, "credit.name=grpo"], "name=grpo returns advantages, .* mgr, or to reinforce"),
         (["credit.model=prm"], "name=mgr reads no implicit rewards: set it to istar or prime"),
         ([CRITIC, "credit.models.critic.lam=2"], r"models\.critic\.lam = 2: .*equal to 1"),
-        (
-            [CRITIC, "credit.models.critic.learn=1"],
-            r"critic\.learn = 1: .* has learning_rate, trunk",
-        ),
+        ([CRITIC, "credit.models.critic.learn=1"],
+            r"critic\.learn = 1: .* has learning_rate, trunk"),
         (["credit.name=has", "credit.model=judge"], f"needs .*judge.model, .*judge.url .* {KEY}"),
-        (
-            ["credit.name=has", "credit.model=judge", "credit.models.judge.url=http://me:secret@h"],
-            "credit.models.judge: (?!.*secret).*contains a user name, password",
-        ),
+        (["credit.name=has", "credit.model=judge", "credit.models.judge.url=http://me:secret@h"],
+            "credit.models.judge: (?!.*secret).*contains a user name, password"),
         (["credit.name=has", "credit.options={alpha='abc'}"], "credit.options of has"),
         (["credit.options={beta=[1]}"], "credit.options of mgr"),
         (["credit.name=stapo", "credit.options={lam=true}"], "credit.options of stapo"),
-        (
-            ["credit.name=dpo", "credit.options={b=1}"],
-            r"credit\.options\.b = 1: .* beta, threshold",
-        ),
+        (["credit.name=dpo", "credit.options={b=1}"],
+            r"credit\.options\.b = 1: .* beta, threshold"),
     ],
-)
+)  # fmt: skip
 def test_what_does_not_fit_together_is_refused(options, message):
     with pytest.raises(RecipeError, match=message):
         make_method(chosen(*options))
@@ -461,10 +445,7 @@ def refusing(policy):
     return replace(rollout, turns=replace(rollout.turns, valid=valid, goal=list("abcd")))
 
 
-GARBAGE = says("I think it went well.")
-
-
-@pytest.mark.parametrize("script", [[], [GARBAGE], [fails(500)]])
+@pytest.mark.parametrize("script", [[], [says("I think it went well.")], [fails(500)]])
 def test_a_judge_is_asked_until_it_answers(script, endpoint, tmp_path):
     endpoint.script = list(script)
     method = judged(endpoint, tmp_path)
@@ -481,12 +462,8 @@ def test_a_judge_is_asked_until_it_answers(script, endpoint, tmp_path):
 @pytest.mark.parametrize(
     ("answer", "error", "message"),
     [
-        (
-            fails(500),
-            EndpointError,
-            r"stub at http://127.* on the trajectory of 'An agent .*: HTTP 500",
-        ),
-        (GARBAGE, JudgeError, "has no JSON list of labels: 'I think it went"),
+        (fails(500), EndpointError, "stub at http://127.* trajectory of 'An agent .*: HTTP 500"),
+        (says("Good."), JudgeError, "has no JSON list of labels: 'Good.'"),
     ],
 )
 def test_a_judge_that_does_not_answer_stops_the_run(answer, error, message, endpoint, tmp_path):

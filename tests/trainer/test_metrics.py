@@ -1,8 +1,10 @@
-"""The log: one line a step, whole lines only, no step twice."""
+"""The log: one line a step, whole lines only, no step twice; copies of it, and its warnings."""
 
 import io
 import json
 import re
+import sys
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -10,13 +12,13 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from agent_envs.cli.console import format_seconds
 from trainer.run import metrics
-from trainer.run.metrics import Metrics
+from trainer.run.metrics import TRACKERS, Metrics, StallWatch, TrackerError, open_tracker
 
 from .conftest import quiet
 
 
-def logged(folder, values, *, console=None):
-    with Metrics(folder, {"rl": 10}, console=console or quiet()) as log:
+def logged(folder, values, *, console=None, trackers=()):
+    with Metrics(folder, {"rl": 10}, console=console or quiet(), trackers=trackers) as log:
         for step, success in values:
             log.log(step, "rl", step, {"success": success, "seconds": 0.1 * step})
 
@@ -41,24 +43,14 @@ def test_a_line_cut_short_by_a_kill_is_repaired(tmp_path):
     assert [json.loads(line)["step"] for line in path.read_text().splitlines()] == [1, 2, 3]
 
 
-def test_a_step_done_again_is_not_logged_again(tmp_path):
-    logged(tmp_path, [(1, 0.25), (2, 0.5)])
+def test_a_step_done_again_is_not_logged_again_and_told_if_it_differs(tmp_path):
+    logged(tmp_path, [(1, 0.25), (2, float("nan"))])
     before = (tmp_path / "metrics.jsonl").read_text()
-    logged(tmp_path, [(2, 0.5)])
-    assert (tmp_path / "metrics.jsonl").read_text() == before
-
-
-def test_a_step_that_comes_out_differently_is_told(tmp_path):
-    logged(tmp_path, [(1, 0.25)])
+    assert '"success": null' in before
+    logged(tmp_path, [(2, float("nan"))])
     with pytest.warns(UserWarning, match="step 1, repeated after a resume, differs"):
         logged(tmp_path, [(1, 0.26)])
-    assert [line["success"] for line in metrics.read_log(tmp_path / "metrics.jsonl")] == [0.25]
-
-
-def test_a_number_that_is_none_is_written_as_null(tmp_path):
-    logged(tmp_path, [(1, float("nan"))])
-    assert '"success": null' in (tmp_path / "metrics.jsonl").read_text()
-    logged(tmp_path, [(1, float("nan"))])  # and is the same number when done again
+    assert (tmp_path / "metrics.jsonl").read_text() == before
 
 
 def test_every_step_has_a_plain_line_where_there_is_no_terminal(tmp_path):
@@ -111,3 +103,98 @@ def test_a_warning_is_shown_and_kept_once(tmp_path):
     assert console.file.getvalue().count("warning: step 3: groups are dead") == 2
     kept = (tmp_path / metrics.WARNINGS).read_text().splitlines()
     assert [json.loads(line)["step"] for line in kept] == [3, 4]
+
+
+class Library:
+    """Records the calls that wandb and trackio document: init, and log and finish of a run."""
+
+    def __init__(self):
+        self.calls = []
+
+    def init(self, **options):
+        self.calls.append(("init", options))
+
+        def log(values, step):
+            self.calls.append(("log", step, values))
+
+        return SimpleNamespace(log=log, finish=lambda: self.calls.append(("finish",)))
+
+
+@pytest.fixture(params=TRACKERS)
+def library(request, monkeypatch):
+    made = Library()
+    monkeypatch.setitem(sys.modules, request.param, made)
+    return request.param, made
+
+
+def track(name, folder, steps):
+    tracker = open_tracker(name, folder, {"name": "alfworld-mgr", "run": {"seed": 3}})
+    logged(folder, [(step, 0.5) for step in steps], trackers=[tracker])
+
+
+def test_steps_reach_the_library_once_and_resume_the_same_run(library, tmp_path):
+    name, made = library
+    track(name, tmp_path, [1, 2])
+    track(name, tmp_path, [2, 3])  # step 2 is repeated after a resume
+    kinds = [call[0] for call in made.calls]
+    assert kinds == ["init", "log", "log", "finish", "init", "log", "finish"]
+    assert [call[1] for call in made.calls if call[0] == "log"] == [1, 2, 3]
+    assert made.calls[1][2] == {"rl/success": 0.5, "rl/seconds": 0.1}
+    first, second = (call[1] for call in made.calls if call[0] == "init")
+    assert first == second
+    assert (first["project"], first["resume"]) == ("agent-envs", "allow")
+    assert first["name"].startswith("alfworld-mgr-")
+    assert first["config"]["run"] == {"seed": 3}
+    (tmp_path / "another").mkdir()
+    track(name, tmp_path / "another", [1])
+    assert made.calls[-3][1]["name"] != first["name"]
+
+
+def test_a_library_that_refuses_says_what_to_do(monkeypatch, tmp_path):
+    def init(**_):
+        raise RuntimeError("api_key not configured\n(no-tty)")
+
+    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=init))
+    message = (
+        r"wandb did not start \(api_key not configured \(no-tty\)\); log in with `wandb login`"
+    )
+    with pytest.raises(TrackerError, match=message):
+        open_tracker("wandb", tmp_path, {"name": "x"})
+
+
+@pytest.mark.parametrize("dies", ["log", "finish"])
+def test_a_library_that_dies_ends_no_run(monkeypatch, tmp_path, dies):
+    def die(*_, **__):
+        raise ConnectionError("no route to the server")
+
+    run = SimpleNamespace(**{"log": lambda *_, **__: None, "finish": lambda: None, dies: die})
+    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=lambda **_: run))
+    track("wandb", tmp_path, [1, 2])
+    assert [line["step"] for line in metrics.read_log(tmp_path / "metrics.jsonl")] == [1, 2]
+    (warned,) = (tmp_path / metrics.WARNINGS).read_text().splitlines()
+    assert "failed (no route to the server) and gets no more of the log" in warned
+
+
+def said(*steps):
+    """After steps with these shares of dead and identical groups."""
+    stalled = StallWatch()
+    return [
+        stalled.note_step({"dead_groups": dead, "identical_groups": same}) for dead, same in steps
+    ]
+
+
+def test_five_steps_are_needed_and_their_mean_is_to_be_above_four_fifths():
+    assert said(*[(0.8, 0.8)] * 12) == said(*[(0.0, 0.0)] * 12) == [""] * 12
+    assert said(*[(1.0, 0.0)] * 4) == [""] * 4
+    mean = said((0.5, 0), (0.9, 0), (0.9, 0), (0.9, 0), (0.9, 0))  # 0.82
+    assert mean[:4] == [""] * 4
+    assert mean[4].startswith("82% of the groups of the last 5 steps had equal outcomes")
+
+
+def test_equal_replies_are_said_rather_than_equal_outcomes():
+    found = said(*[(1.0, 0.9)] * 5)[-1]
+    assert found.startswith("in 90% of the groups of the last 5 steps all rollouts had the same")
+    assert "lower update.learning_rate" in found
+    # what was said is said again only after five more steps
+    found = said(*[(1.0, 0.0)] * 12)
+    assert [number for number, text in enumerate(found, 1) if text] == [5, 10]

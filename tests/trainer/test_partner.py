@@ -52,11 +52,6 @@ def said(text):
     return f"<think>.</think><action>{text}</action>"
 
 
-@pytest.fixture(scope="module")
-def policy(tiny_folder):
-    return Policy.load(str(tiny_folder))
-
-
 def chat(tiny_folder, *options):
     given = [
         f"policy.model={tiny_folder}", f"partner.model={tiny_folder}", "policy.lora.rank=0",
@@ -101,6 +96,7 @@ class AtTheEnd(Rules):
 def test_the_partner_speaks_in_one_thread_also_where_the_judge_waits(tiny_folder, monkeypatch):
     def played(judge):
         monkeypatch.setattr("agent_envs.sotopia.env.open_judge", lambda _: judge)
+        load_partner.cache_clear()  # a model loaded anew says the same
         rollouts = make_rollouts(loaded, "train")
         sampler = own_sampler(loaded, rollouts.partner.engine.policy)
         speakers, acts = set(), rollouts.partner.acts
@@ -135,12 +131,10 @@ def test_the_partner_reads_its_own_side_only():
 @pytest.mark.parametrize(
     ("reply", "act"),
     [
-        (said("No, $90."), speak("No, $90.")),
-        (said("left the conversation"), Act("leave")),
-        ("No tags.", Act("none")),
-        (said('{"action_type": "sing"}'), Act("none")),
+        (said("No, $90."), speak("No, $90.")), (said("left the conversation"), Act("leave")),
+        ("No tags.", Act("none")), (said('{"action_type": "sing"}'), Act("none")),
     ],
-)
+)  # fmt: skip
 def test_replies_are_acts_and_what_is_none_does_nothing(reply, act):
     partner = Scripted(reply)
     speaker = partner.begin(TALK.scene, 1, np.random.default_rng(0))
@@ -164,18 +158,6 @@ def test_an_act_that_ends_the_talk_is_not_answered(tiny_folder):
     played = play(loaded, partner, "left the conversation")
     assert all(len(episode.steps) == 1 and not episode.truncated for episode in played)
     assert all(len(batch) == 1 for batch in partner.batches)  # those at the reset
-
-
-def test_self_chat_repeats_itself(tiny_folder, policy):
-    loaded = chat(tiny_folder)
-    played = []
-    for _ in range(2):
-        load_partner.cache_clear()
-        rollouts = make_rollouts(loaded, "train")
-        sampler = own_sampler(loaded, policy)
-        episodes = rollouts.play(tasks(rollouts), sampler, seed=1)
-        played.append([(s.observation, s.reply) for e in episodes for s in e.steps])
-    assert played[0] == played[1]
 
 
 @pytest.mark.long

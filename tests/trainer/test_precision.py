@@ -16,10 +16,7 @@ from trainer.learn.update import Update, recompute_logprobs, token_logprobs
 from trainer.model.policy import Policy
 from trainer.model.weights import FULL, LoRA
 
-from .conftest import (
-    conversations,
-    tiny_tokenizer,
-)
+from .conftest import conversations, tiny_tokenizer
 
 
 def small(seed=0, **options):

@@ -193,6 +193,7 @@ def test_overrides_are_toml_or_bare_strings(tmp_path):
         "credit.options.alpha=0.5",
         "update.skip_dead_groups=false",
         "env.id = Room-v0",
+        "data=/a folder/x",  # a key of one section may stand alone
     ]
     loaded = recipe.load(path, given_options)
     assert loaded.run.seed == 3
@@ -200,11 +201,7 @@ def test_overrides_are_toml_or_bare_strings(tmp_path):
     assert loaded.env.options == {"task_types": ["pick", "look"]}
     assert (loaded.credit.options["beta"], loaded.credit.options["alpha"]) == (0.2, 0.5)
     assert loaded.update.skip_dead_groups is False
-    assert loaded.env.id == "Room-v0"
-
-
-def test_a_key_of_one_section_may_stand_alone():
-    assert recipe.load("alfworld mgr pocket", ["data=/a folder/x"]).env.data == "/a folder/x"
+    assert (loaded.env.id, loaded.env.data) == ("Room-v0", "/a folder/x")
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n"), max_size=30))
@@ -290,21 +287,17 @@ FILES = [
     (PARTS + "[run]\nsteps = ", r"mine\.toml is not TOML"),
     (PARTS + "nosection = 3\n", "no option 'nosection'"),
     (PARTS + "run = 3\n", "'run' is a section"),
-    (
-        PARTS + "[when]\nmgr = 3\n",
-        r"mine\.toml: when\.mgr is no table \[when\.NAME\.SECTION\] of a part",
-    ),
-    (
-        PARTS + "[when.nosuch.run]\nsteps = 3\n",
-        r"mine\.toml: when\.nosuch is no table .* of a part",
-    ),
+    (PARTS + "[when]\nmgr = 3\n",
+        r"mine\.toml: when\.mgr is no table \[when\.NAME\.SECTION\] of a part"),
+    (PARTS + "[when.nosuch.run]\nsteps = 3\n",
+        r"mine\.toml: when\.nosuch is no table .* of a part"),
     (PARTS + "[when.pokcet.run]\nsteps = 3\n", r"of a part, did you mean 'pocket'\?"),
     (PARTS + "[run]\nstep = 3\n", r"no option 'run\.step'; nearest are run\.steps"),
     (PARTS + "[run]\nsteps = '3'\n", r"run\.steps = '3'"),
     ("method = 'mrg'\n", r"no method 'mrg', did you mean 'mgr'\?"),
     ("[run]\nsteps = 3\n", "has no environment: name one of .*, or set env.id"),
     ("environment = 'alfworld'\n", "has no method: name one of .*, or set credit.name"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(

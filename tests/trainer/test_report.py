@@ -18,7 +18,7 @@ from agent_envs.cli.console import format_seconds
 from agent_envs.panels import Panel
 from trainer import recipe
 from trainer.run import curves, metrics, report
-from trainer.run.run_folder import read_config, total_steps, write_provenance
+from trainer.run.run_folder import RunFolder, read_config, total_steps, write_provenance
 
 from .run_folders import run_folder
 
@@ -150,17 +150,8 @@ def test_what_only_some_runs_have_is_shown(whole):
     assert base64.b64encode(PICTURE.encode()).decode() in text
 
 
-needs_browser = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        not (shutil.which("chromium") and shutil.which("chromedriver")),
-        reason="no chromium and chromedriver on the path; apt-get install chromium chromium-driver",
-    ),
-]
-
-
 class TestInABrowser:
-    pytestmark = needs_browser
+    pytestmark = pytest.mark.browser
 
     @pytest.mark.parametrize("width", [320, 1280])
     def test_nothing_is_wider_than_the_screen(self, browser, tmp_path, width):
@@ -384,3 +375,15 @@ def test_pace_of_a_run():
     assert now.left == "10:00"  # 6 steps of 100 s
     assert (now.speed, now.episodes, now.skipped) == (5.0, 36, 4)
     assert report.estimate_pace([], 4) is None
+
+
+def test_panels_packages_and_all_versions_are_kept(tmp_path, monkeypatch):
+    training, test = Panel("train", ("a", "b"), "alfworld:games"), Panel("test", ("c",))
+    for version in ("0.1.0", "0.1.0", "0.2.0"):
+        monkeypatch.setattr("agent_envs.__version__", version)
+        write_provenance(tmp_path, training, test)
+    found = RunFolder(tmp_path).read_provenance()
+    assert found.versions == ["0.1.0", "0.2.0"]
+    assert (found.training.count, found.training.source) == (2, "alfworld:games")
+    assert (found.training.hash, found.evaluation.hash) == (training.hash, test.hash)
+    assert {"torch", "numpy"} <= found.packages.keys()

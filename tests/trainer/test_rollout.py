@@ -225,21 +225,15 @@ def test_the_explorer_shows_the_way(corridor):
     assert two.steps[1].observation == "You stand at 1."
     assert (one.task_id, one.goal, one.success) == ("corridor/1", "Walk 1 steps.", True)
     assert len(corridor.MADE) == 1
+    assert len(attempt_demonstrations(rollouts(turns=2), tasks(1, 5), chat)) == 1  # solved one
+    require_expert(rollouts(), "corridor:Explorer")
+    assert len(attempt_demonstrations(rollouts(), tasks(2), chat, "corridor:Explorer")) == 1
 
 
 def test_a_demonstration_of_turns_shows_their_prompts():
     (shown,) = attempt_demonstrations(rollouts("turn"), tasks(2), Letters())
     assert all(step.observation.startswith("You are an expert") for step in shown.steps)
     assert shown.context == "turn"
-
-
-def test_what_the_explorer_does_not_solve_is_left_out():
-    assert len(attempt_demonstrations(rollouts(turns=2), tasks(1, 5), Letters())) == 1
-
-
-def test_another_expert_shows_another_way():
-    require_expert(rollouts(), "corridor:Explorer")
-    assert len(attempt_demonstrations(rollouts(), tasks(2), Letters(), "corridor:Explorer")) == 1
 
 
 def test_a_template_of_ones_own(monkeypatch):
@@ -261,28 +255,18 @@ def make(env=None, split="train", **prompt):
 
 
 REFUSALS = {
-    "no room": (
-        lambda: rollouts(max_tokens=60).play(tasks(3), Script(east), seed=0),
-        r"corridor/3 has \d+ tokens.*sampling\.max_tokens",
-    ),
+    "no room": (lambda: rollouts(max_tokens=60).play(tasks(3), Script(east), seed=0),
+        r"corridor/3 has \d+ tokens.*sampling\.max_tokens"),
     "unsolved": (show(2, 4, 5), "solved none of 2 tasks in 2 turns"),
-    "expert": (
-        lambda: require_expert(rollouts(), "oracle"),
-        "Corridor has no oracle; use 'explorer'",
-    ),
-    "template's name": (
-        make(template="alfworld"),
-        r"prompt\.template must have the form package\.module:Name",
-    ),
-    "template": (
-        make(template="agent_envs.webshop.prompt:TEMPLATE"),
-        "belongs to WebShop and does not fit Corridor",
-    ),
-    "option of the recipe": (
-        make(Env("Corridor-v0", options={"split": "a"})),
-        r"no option 'split'; env\.options has render_mode, .*are set as env\.NAME",
-    ),
-}
+    "expert": (lambda: require_expert(rollouts(), "oracle"),
+        "Corridor has no oracle; use 'explorer'"),
+    "template's name": (make(template="alfworld"),
+        r"prompt\.template must have the form package\.module:Name"),
+    "template": (make(template="agent_envs.webshop.prompt:TEMPLATE"),
+        "belongs to WebShop and does not fit Corridor"),
+    "option of the recipe": (make(Env("Corridor-v0", options={"split": "a"})),
+        r"no option 'split'; env\.options has render_mode, .*are set as env\.NAME"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("what", REFUSALS)
@@ -332,41 +316,27 @@ def waiting(corridor, monkeypatch):
     return most
 
 
-@pytest.mark.parametrize("context", ["history", "turn"])
+@pytest.mark.parametrize("what", ["history", "turn", "demonstrations"])
 def test_environments_that_wait_are_stepped_at_once_with_the_same_result(
-    context, corridor, waiting, monkeypatch
+    what, corridor, waiting, monkeypatch
 ):
     def answer(text, row):
         return "<think></think><action>" + ("north" if row == 3 else "east") + "</action>"
 
     def played():
         waiting[0] = 0
-        rollouts = Rollouts(
-            Env("Corridor-v0", max_turns=6), PromptOptions(context), "train", blind=("goal",)
-        )
-        script = Script(answer)
-        tasks = draw_tasks(rollouts.panel, tasks=4, rollouts=2, seed=1, step=1)
-        return rollouts.play(tasks, script, seed=0), script.prompts, waiting[0]
+        context, script = "turn" if what == "turn" else "history", Script(answer)
+        player = rollouts(context, turns=6, blind=("goal",))
+        drawn = draw_tasks(player.panel, tasks=4, rollouts=2, seed=1, step=1)
+        if what == "demonstrations":
+            return attempt_demonstrations(player, drawn, Letters()), (), waiting[0]
+        return player.play(drawn, script, seed=0), script.prompts, waiting[0]
 
     alone = played()
     monkeypatch.setattr(corridor.Corridor, "waits", True)
     together = played()
     assert repr(alone[:2]) == repr(together[:2])
     assert alone[2] == 1 < together[2]
-
-
-def test_demonstrations_wait_at_once(corridor, waiting, monkeypatch):
-    def shown():
-        waiting[0] = 0
-        rollouts = Rollouts(Env("Corridor-v0"), PromptOptions(), "train")
-        tasks = draw_tasks(rollouts.panel, tasks=5, rollouts=1, seed=1, step=1)
-        return attempt_demonstrations(rollouts, tasks, Letters()), waiting[0]
-
-    alone = shown()
-    monkeypatch.setattr(corridor.Corridor, "waits", True)
-    together = shown()
-    assert repr(alone[0]) == repr(together[0])
-    assert alone[1] == 1 < together[1]
 
 
 def test_a_factory_of_any_options_gets_those_that_its_environment_has(corridor, monkeypatch):

@@ -1,12 +1,10 @@
 """Imitation: demonstrations as the tokens a policy would have sampled, and a loss on replies."""
 
-import numpy as np
 import pytest
 import torch
 
 from trainer.engine import FORM, Decoding, Prompt
 from trainer.engine.own import OwnEngine
-from trainer.learn.batch import collate
 from trainer.learn.learner import Learner, Optimizer
 from trainer.learn.rows import make_rows
 from trainer.learn.sft import encode_demonstration, imitate
@@ -22,18 +20,14 @@ def encode(policy, context="history"):
     return shown
 
 
-def test_a_demonstration_has_the_tokens_of_a_conversation(tiny_policy):
+def test_a_demonstration_has_the_tokens_of_a_conversation_or_of_turns(tiny_policy):
     chat = tiny_policy.chat
     first, second = encode(tiny_policy).steps
     assert tuple(first.reply_ids) == chat.reply("<think></think><action>go to desk 1</action>")
     assert first.prompt_ids == list(chat.opening(TURNS[0][0]))
     assert second.prompt_ids == chat.after(first.reply_ids, TURNS[1][0])
-
-
-def test_prompts_of_their_own_are_openings(tiny_policy):
     shown = encode(tiny_policy, "turn")
-    openings = [list(tiny_policy.chat.opening(text)) for text, _ in TURNS]
-    assert [s.prompt_ids for s in shown.steps] == openings
+    assert [s.prompt_ids for s in shown.steps] == [list(chat.opening(text)) for text, _ in TURNS]
     assert len(make_rows([shown])) == 2
 
 
@@ -57,11 +51,3 @@ def test_imitation_learns_to_repeat_a_demonstration(tiny_policy, tmp_path):
     batch = OwnEngine(tiny_policy).batch(1, Decoding(temperature=0))
     (reply,) = batch.reply([0], [Prompt(tiny_policy.chat.opening(TURNS[0][0]))], [0])
     assert reply.text == "<think></think><action>go to desk 1</action>"
-
-
-def test_environment_tokens_teach_nothing(tiny_policy):
-    """The rows train on reply tokens only: 2 replies, the opening and the message left out."""
-    shown = encode(tiny_policy)
-    batch = collate(make_rows([shown]))
-    assert batch.target.tolist() == [t for s in shown.steps for t in s.reply_ids]
-    assert int(batch.keep.sum()) == np.sum([len(s.reply_ids) for s in shown.steps])

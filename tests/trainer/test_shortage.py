@@ -33,11 +33,9 @@ ALLOCATORS = [
     RuntimeError("CUDA error: out of memory"),
 ]
 MEMORIES = [
-    MemoryError(),
-    MemoryError("Unable to allocate 7.45 GiB for an array with shape (10,)"),
-    OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)),
-    *ALLOCATORS,
-]
+    MemoryError(), MemoryError("Unable to allocate 7.45 GiB for an array with shape (10,)"),
+    OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)), *ALLOCATORS,
+]  # fmt: skip
 
 
 OTHERS = [

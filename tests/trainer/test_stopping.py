@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -33,16 +33,13 @@ def test_the_first_signal_is_noted_and_the_second_stops(number, capfd):
 
 def test_in_a_thread_signals_keep_their_meaning():
     before = signal.getsignal(signal.SIGTERM)
-    found = []
 
     def work():
         with note_signals() as stop:
-            found.append((stop.agree(), signal.getsignal(signal.SIGTERM)))
+            return stop.agree(), signal.getsignal(signal.SIGTERM)
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    assert found == [(0, before)]
+    with ThreadPoolExecutor() as pool:
+        assert pool.submit(work).result() == (0, before)
 
 
 @pytest.mark.slow

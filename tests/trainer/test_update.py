@@ -88,17 +88,6 @@ def test_sequence_mean_weighs_rows_equally(tmp_path):
         torch.testing.assert_close(whole, (one + other) / 2, atol=1e-6, rtol=1e-4)
 
 
-def test_constrained_probabilities_sum_to_one_and_entropies_agree(tiny_policy):
-    played = rollouts(tiny_policy, decode="admissible", turns=1)
-    batch = collate(make_rows(played))
-    logprobs, entropies = token_logprobs_and_entropies(tiny_policy, batch)
-    forced = [len(a) == 1 for p in played for a in p.steps[0].allowed]
-    assert logprobs[forced].abs().max() < 1e-5
-    assert entropies[forced].abs().max() < 1e-4
-    assert entropies.max() <= math.log(3) + 1e-5
-    assert not all(forced)
-
-
 def test_entropy_bonus_raises_entropy_and_kl_holds_back(tmp_path):
     def after(**options):
         policy = tiny()

@@ -69,7 +69,7 @@ def test_sampled_logprobs_are_those_of_whole_rows(policy, context):
     assert len(rows[0].images) == (len(found[0].steps) if context == "history" else 1)
 
 
-def test_what_is_seen_matters(policy):
+def test_what_is_seen_matters_and_gradients_reach_the_eyes(policy):
     (episode, *_) = played(policy)
     (row,) = make_rows([episode])
     batch = collate([row])
@@ -79,12 +79,7 @@ def test_what_is_seen_matters(policy):
         batch.images[:] = other
         unseen = token_logprobs(policy, batch)
     assert (seen - unseen).abs().max() > 1e-3
-
-
-def test_gradients_reach_the_eyes(policy):
-    (episode, *_) = played(policy)
-    logprobs = token_logprobs(policy, collate(make_rows([episode])))
-    logprobs.sum().backward()
+    token_logprobs(policy, batch).sum().backward()
     eyes = policy.model.model.visual.parameters()
     assert all(parameter.grad is not None for parameter in eyes)
 
@@ -102,12 +97,8 @@ def test_blind_prompts_keep_the_images_that_they_may(policy):
     for turn, shown in enumerate(prompts(episode)):
         counts = {what: len(prompt.images) for what, prompt in shown.items()}
         assert counts == {
-            "": turn + 1,
-            "goal": turn + 1,
-            "history": 1,
-            "both": 1,
-            "observation": turn,
-        }
+            "": turn + 1, "goal": turn + 1, "history": 1, "both": 1, "observation": turn,
+        }  # fmt: skip
         for prompt in shown.values():
             assert prompt.ids.count(token) == pieces[0] * len(prompt.images)
 
@@ -124,9 +115,9 @@ def test_a_policy_that_sees_is_saved_and_loaded(policy, tmp_path):
 @pytest.mark.long
 @pytest.mark.parametrize(
     "options",
-    [  # test_train takes a step on pictures with the first two
-        pytest.param(["credit.name=gigpo"], marks=pytest.mark.long),
-        pytest.param(["credit.name=stapo", "credit.options.masking=both"], marks=pytest.mark.long),
+    [
+        ["credit.name=gigpo"],
+        ["credit.name=stapo", "credit.options.masking=both"],
         ["credit.name=mgr", "credit.model=critic", "credit.models.critic.learning_rate=1e-3"],
         ["credit.name=istar", "credit.models.prm.learning_rate=1e-4", "policy.lora.rank=2"],
     ],

@@ -25,14 +25,7 @@ from planned import planned
 from agent_envs.webshop import browser
 from agent_envs.webshop.experts import Oracle
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        not (shutil.which("chromium") and shutil.which("chromedriver")),
-        reason="no chromium and chromedriver on the path; apt-get install chromium chromium-driver",
-    ),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
 LONG = pytest.mark.long
 
 

@@ -82,30 +82,20 @@ def test_an_episode_told_from_outside(shop):
         "[SEP] Reviews [SEP] Buy Now"
     )
     assert [step[0] for step in steps[:-1]] == [
-        f"WebShop [SEP] Instruction: [SEP] {goal} [SEP] Search",
-        results,
-        item,
+        f"WebShop [SEP] Instruction: [SEP] {goal} [SEP] Search", results, item,
         item.replace(" red [SEP]", " red (chosen) [SEP]"),
         item.replace(" red [SEP]", " red (chosen) [SEP]").replace(" s [SEP]", " s (chosen) [SEP]"),
-    ]
+    ]  # fmt: skip
     assert 'A1 [SEP] options [SEP] {"color": "red", "size": "s"} [SEP]' in steps[-1][0]
     assert "Your score (min 0.0, max 1.0) [SEP] 1.0 [SEP]" in steps[-1][0]
     assert [step[1:4] for step in steps[1:]] == [(0.0, False, False)] * 4 + [(1.0, True, False)]
     # of the attribute, two options and the price: 2, 3 and 4 of 4
     assert [step[4]["progress"] for step in steps] == [0, 0, 0.5, 0.75, 1, 1]
     assert start == {
-        "goal": goal,
-        "valid": True,
-        "invalid_reason": "",
-        "progress": 0.0,
-        "anchor": start["anchor"],
-        "success": False,
-        "admissible_actions": ["search[<keywords>]"],
-        "task_id": "A1-0",
-        "turn": 0,
-        "reward_terms": {},
-        "title_nouns": "words",
-    }
+        "goal": goal, "valid": True, "invalid_reason": "", "progress": 0.0,
+        "anchor": start["anchor"], "success": False, "admissible_actions": ["search[<keywords>]"],
+        "task_id": "A1-0", "turn": 0, "reward_terms": {}, "title_nouns": "words",
+    }  # fmt: skip
     clicks = [[a[6:-1] for a in step[4]["admissible_actions"]] for step in steps[1:3]]
     tabs = ["description", "features", "reviews"]
     assert clicks[0] == ["back to search", "a1", "b1"]

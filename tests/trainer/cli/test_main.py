@@ -27,19 +27,12 @@ def test_every_command_has_help(call, name):
     assert name in out
 
 
-def test_the_version_is_the_distributions(call):
+def test_the_version_is_the_distributions_and_help_of_retrieval_names_what_there_is(call):
     assert call("--version")[:2] == (0, f"agent-envs {version('agent-envs')}\n")
-
-
-def test_help_of_retrieval_names_what_there_is(call):
     told = call("retrieval", "serve", "--help")[1]
     assert all(name in told for name in (*factory.NAMES, *dense.INDEXES))
     told = call("retrieval", "index", "--help")[1]
     assert all(name in told for name in dense.INDEXES)
-
-
-def test_no_command_is_a_question_for_help(call):
-    assert "Usage" in "".join(call()[1:])
 
 
 @pytest.mark.parametrize(
@@ -51,25 +44,16 @@ def test_no_command_is_a_question_for_help(call):
         ([*TRAIN, "credit.options.beeta=1"], "beta"),
         ([*TRAIN, "env.id=AlfWord-v0"], "AlfWorld"),
         ([*TRAIN, "env.options.task_typ=x"], "task_types"),
-        (
-            [*TRAIN, "env.options.facts='no'"],
-            "facts must be a bool, got 'no'",
-        ),
+        ([*TRAIN, "env.options.facts='no'"], "facts must be a bool, got 'no'"),
         ([*TRAIN, "env.split=trian"], "unknown split 'trian', did you mean 'train'"),
-        (
-            [*TRAIN, "run.threads=1000000"],
-            "run.threads = 1000000: Input should be less than or equ",
-        ),
-        (
-            [*TRAIN, "prompt.template=a.b:C"],
-            "is not read with prompt.context='history'; set prompt.",
-        ),
+        ([*TRAIN, "run.threads=1000000"],
+            "run.threads = 1000000: Input should be less than or equ"),
+        ([*TRAIN, "prompt.template=a.b:C"],
+            "is not read with prompt.context='history'; set prompt."),
         ([*TRAIN, "eval.split=tset"], "unknown split 'tset'; known are train"),
         ([*TRAIN, "env.games=1000000"], "env.games=1000000, but split 'train' has"),
-        (
-            [*TRAIN, "env.id=agent_envs:AlfWord-v0"],
-            "no environment 'AlfWord-v0', did you mean 'Alf",
-        ),
+        ([*TRAIN, "env.id=agent_envs:AlfWord-v0"],
+            "no environment 'AlfWord-v0', did you mean 'Alf"),
         ([*TRAIN, "sft.expert=explorr"], "unknown expert 'explorr'"),
         ([*TRAIN, "env.options.nosuch=1"], "agent-envs: AlfWorld-v0 has no option 'nosuch'"),
         (["recipes", "a.toml"], "no option 'nosection'"),
@@ -89,7 +73,7 @@ def test_no_command_is_a_question_for_help(call):
         (["play", "sokoban", "task=sokoban/1"], "write --task sokoban/1 instead of task=sokoban/1"),
         (["audit", "Sokoban-v0", "seed=3"], "write --seed 3 instead of seed=3"),
     ],
-)
+)  # fmt: skip
 def test_mistakes_are_answered_in_a_line(call, arguments, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     parts = "environment = 'alfworld'\nmethod = 'mgr'\n"
@@ -120,7 +104,8 @@ def test_an_error_is_printed_in_one_line(call, monkeypatch, tmp_path, error, lin
     assert said == f"agent-envs: {line} ({cli.TRACEBACK}=1 shows the traceback)"
 
 
-def test_a_wrong_call_exits_with_2(call):
+def test_a_wrong_call_exits_with_2_and_none_is_a_question_for_help(call):
+    assert "Usage" in "".join(call()[1:])
     assert call("trian")[0] == 2
     assert call("train")[0] == 2
     assert call(*TRAIN, "--out", "")[0] == 2
