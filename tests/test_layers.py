@@ -16,11 +16,13 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[1]
 MAY_IMPORT = {
-    "agent_envs": set(), "credit": set(), "trainer": {"agent_envs", "credit"},
+    "agent_envs": set(),
+    "credit": set(),
+    "trainer": {"agent_envs", "credit"},
     "agent_envs_lab": {"agent_envs", "credit", "trainer"},
     "agent_envs_adapters": {"agent_envs", "credit", "trainer"},
     "tools": {"agent_envs", "credit", "trainer", "agent_envs_lab"},
-}  # fmt: skip
+}
 FILES = {
     ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path
     for root in (ROOT / "src", ROOT)
@@ -31,9 +33,13 @@ COMMAND = ROOT / "src" / "agent_envs_command.py"
 
 # What numpy and gymnasium bring along.
 LIGHT = {
-    "numpy", "cython_runtime", "gymnasium", "cloudpickle", "farama_notifications",
+    "numpy",
+    "cython_runtime",
+    "gymnasium",
+    "cloudpickle",
+    "farama_notifications",
     "typing_extensions",
-}  # fmt: skip
+}
 # The modules of credit whose maths is on log-probabilities or learned; they may need torch.
 ON_LOG_PROBABILITIES = {"gae", "losses", "turnrd"}
 
@@ -145,16 +151,22 @@ def test_environments_and_credit_import_gymnasium_and_numpy_and_more_only_where_
 @pytest.mark.parametrize(
     ("program", "allowed"),
     [
-        ("import sys, agent_envs\nassert not any('alfworld' in name for name in sys.modules)",
-            LIGHT | {"agent_envs"}),
+        (
+            "import sys, agent_envs\nassert not any('alfworld' in name for name in sys.modules)",
+            LIGHT | {"agent_envs"},
+        ),
         ("import agent_envs.testing", LIGHT | {"agent_envs"}),
-        ("import gymnasium\nenv = gymnasium.make('agent_envs:AlfWorld-v0')\nenv.reset(seed=1)",
-            LIGHT | {"agent_envs", "env_assets"}),
-        ("import gymnasium\ngymnasium.make('agent_envs:WebShop-v0').reset(seed=1)",
-            LIGHT | {"agent_envs", "env_assets"}),
+        (
+            "import gymnasium\nenv = gymnasium.make('agent_envs:AlfWorld-v0')\nenv.reset(seed=1)",
+            LIGHT | {"agent_envs", "env_assets"},
+        ),
+        (
+            "import gymnasium\ngymnasium.make('agent_envs:WebShop-v0').reset(seed=1)",
+            LIGHT | {"agent_envs", "env_assets"},
+        ),
         ("import credit", LIGHT | {"credit"}),
     ],
     ids=["agent_envs", "testing", "AlfWorld", "WebShop", "credit"],
-)  # fmt: skip
+)
 def test_what_an_import_loads(program, allowed):
     assert modules_after(program) <= allowed

@@ -77,9 +77,12 @@ def test_a_success_at_the_start_or_without_full_progress_is_the_environments_fau
 def test_rewards_and_signals_have_exact_types():
     def loosen(_, turn):
         return {
-            "reward": int(turn.reward), "progress": np.float32(turn.progress),
-            "valid": np.bool_(turn.valid), "success": int(turn.success), "failure": None,
-        }  # fmt: skip
+            "reward": int(turn.reward),
+            "progress": np.float32(turn.progress),
+            "valid": np.bool_(turn.valid),
+            "success": int(turn.success),
+            "failure": None,
+        }
 
     env = state(loosen)
     _, info = env.reset(seed=1)

@@ -355,11 +355,15 @@ def test_the_cache_keeps_apart_all_that_changes_an_answer_and_nothing_else(
     kept = replace(endpoint, cache=str(folder))
     with ChatServer(says('{"a": 2}')) as other:
         calls = [
-            lambda: ask(kept), lambda: ask(replace(kept, model="other")),
-            lambda: ask(replace(kept, url=other.url)), lambda: ask(replace(kept, temperature=0.5)),
-            lambda: ask(replace(kept, max_tokens=9)), lambda: kept.ask([*HELLO, *HELLO], about=""),
-            lambda: ask_json(kept), lambda: ask_json(kept, schema={**SCHEMA, "title": "other"}),
-        ]  # fmt: skip
+            lambda: ask(kept),
+            lambda: ask(replace(kept, model="other")),
+            lambda: ask(replace(kept, url=other.url)),
+            lambda: ask(replace(kept, temperature=0.5)),
+            lambda: ask(replace(kept, max_tokens=9)),
+            lambda: kept.ask([*HELLO, *HELLO], about=""),
+            lambda: ask_json(kept),
+            lambda: ask_json(kept, schema={**SCHEMA, "title": "other"}),
+        ]
         for count, call in enumerate(calls, 1):
             call()
             assert [file.suffix for file in folder.iterdir()] == [".json"] * count

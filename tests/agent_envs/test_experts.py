@@ -123,10 +123,12 @@ class Products:
 
 
 HALVES = {  # what the other side has in a game, and what stands for it
-    Amount: {"limits": 10**6}, Division: dict.fromkeys(("worth", "least", "hoped")), Favour: {},
+    Amount: {"limits": 10**6},
+    Division: dict.fromkeys(("worth", "least", "hoped")),
+    Favour: {},
     Friends: {"known": None},
     Week: {"days": tuple(range(5)), "hours": tuple(range(5)), "busy": frozenset()},
-}  # fmt: skip
+}
 
 
 def one_sided(scene, side):

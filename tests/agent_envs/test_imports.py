@@ -36,8 +36,12 @@ def test_what_is_named_is_found():
 
 FORM, FAILS = "prompt must have the form package.module:Name", "but the module parcel."
 MISTAKES = {
-    "alfworld": f"{FORM}, got 'alfworld'", "": f"{FORM}, got ''", ":Name": FORM,
-    "parcel.prompts:": FORM, ".prompts:SHORT": FORM, "parcel.prompts:SHORT:x": FORM,
+    "alfworld": f"{FORM}, got 'alfworld'",
+    "": f"{FORM}, got ''",
+    ":Name": FORM,
+    "parcel.prompts:": FORM,
+    ".prompts:SHORT": FORM,
+    "parcel.prompts:SHORT:x": FORM,
     "parcel/prompts.py:SHORT": FORM,
     "your.prompts:SHORT": "no module 'your'; install it, or put its folder on PYTHONPATH",
     "parcel.promts:SHORT": "there is no module 'parcel.promts'; install it",
@@ -48,7 +52,7 @@ MISTAKES = {
     "parcel.breaks:X": f"{FAILS}breaks fails when it is imported: ImportError: the driver is too",
     "parcel.wrong:X": f"{FAILS}wrong fails when it is imported: ZeroDivisionError: division by",
     "parcel.syntax:X": f"{FAILS}syntax fails when it is imported: SyntaxError: ",
-}  # fmt: skip
+}
 NO_ENVIRONMENT = {
     "EZPoint-v0": "'EZPoint-v0' is registered, did you mean 'EZPoints-v0'?; your own is",
     "parcel.prompts:Id-v0": "env is 'parcel.prompts:Id-v0', but parcel.prompts registers no",

@@ -21,11 +21,13 @@ def test_the_hash_is_that_of_the_documented_listing():
 @pytest.mark.parametrize(
     "other",
     [
-        Panel("train", PANEL.task_ids), Panel("valid", PANEL.task_ids[:2]),
-        Panel("valid", PANEL.task_ids[::-1]), Panel("valid", ("look/1heat/2", "heat/3")),
+        Panel("train", PANEL.task_ids),
+        Panel("valid", PANEL.task_ids[:2]),
+        Panel("valid", PANEL.task_ids[::-1]),
+        Panel("valid", ("look/1heat/2", "heat/3")),
         Panel("valid", ('look/1","heat/2', "heat/3")),
     ],
-)  # fmt: skip
+)
 def test_split_tasks_and_order_are_in_the_hash(other):
     assert other.hash != PANEL.hash
 

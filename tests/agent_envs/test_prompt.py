@@ -64,12 +64,16 @@ def test_the_wording_is_the_papers():
 
 
 OWN = {
-    "AlfWorld-v0": alfworld.TEMPLATE, "AppWorld-v0": appworld.TEMPLATE,
-    "Bifurcation-v0": bifurcation.TEMPLATE, "EZPoints-v0": ezpoints.TEMPLATE,
-    "SearchQA-v0": search_qa.TEMPLATE, "Sokoban-v0": sokoban.TEXT_TEMPLATE,
-    "Sotopia-v0": sotopia.TEMPLATE, "VisualSokoban-v0": sokoban.IMAGE_TEMPLATE,
+    "AlfWorld-v0": alfworld.TEMPLATE,
+    "AppWorld-v0": appworld.TEMPLATE,
+    "Bifurcation-v0": bifurcation.TEMPLATE,
+    "EZPoints-v0": ezpoints.TEMPLATE,
+    "SearchQA-v0": search_qa.TEMPLATE,
+    "Sokoban-v0": sokoban.TEXT_TEMPLATE,
+    "Sotopia-v0": sotopia.TEMPLATE,
+    "VisualSokoban-v0": sokoban.IMAGE_TEMPLATE,
     "WebShop-v0": webshop.TEMPLATE,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("env_id", OWN)

@@ -40,14 +40,16 @@ TAGS = ("think", "action")
             ),
             "go",
         ),
-        (" to=self<|message|>a<|eom|><|start|>assistant to=user<|message|><action>go</action>",
-            "go"),
+        (
+            " to=self<|message|>a<|eom|><|start|>assistant to=user<|message|><action>go</action>",
+            "go",
+        ),
         ("<|channel>thought\na\n<channel|><action>go</action>", "go"),
         ("[THINK]a[/THINK]<action>go</action>", "go"),
         ("<|START_THINKING|>a<|END_THINKING|><|START_RESPONSE|><action>go</action>", "go"),
         ("<seed:think>a</seed:think><action>go</action>", "go"),
     ],
-)  # fmt: skip
+)
 def test_the_required_form(reply, action):
     assert read_action(reply, TAGS) == action
 
@@ -140,12 +142,14 @@ def test_a_turn_limit_inside_counts_them_too():
 @pytest.mark.parametrize(
     ("reply", "action"),
     [
-        ("right", "right"), ("<action>right</action>", "right"),
+        ("right", "right"),
+        ("<action>right</action>", "right"),
         ("I go <action>left</action> no, <action> right </action> .", "right"),
-        ("<think>a</think><action>right", "right"), ("<think>a</think>\nright", "right"),
+        ("<think>a</think><action>right", "right"),
+        ("<think>a</think>\nright", "right"),
         ("I may <action>left</action> ...</think>\nright", "right"),
     ],
-)  # fmt: skip
+)
 def test_attempt_steps_the_world_and_still_says_malformed(reply, action):
     env = made(on_malformed="attempt")
     _, start = env.reset(seed=1, options={"task": 5})

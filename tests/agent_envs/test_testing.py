@@ -207,11 +207,13 @@ def test_faults_of_copies_are_found(env, words):
 @pytest.mark.parametrize(
     "env",
     [
-        Hallway(max_turns=2), gym.make("Hallway-v0"), ParseReply(gym.make("Hallway-v0")),
+        Hallway(max_turns=2),
+        gym.make("Hallway-v0"),
+        ParseReply(gym.make("Hallway-v0")),
         Prompt(ParseReply(gym.make("Hallway-v0"), on_malformed="attempt")),
     ],
     ids=["two turns", "made", "parsing", "prompting"],
-)  # fmt: skip
+)
 def test_good_environments_pass(env):
     check_agent_env(env)
 

@@ -14,9 +14,12 @@ from agent_envs.vector import call_concurrently
 
 SEED = 11
 ACTIONS = [
-    ("", "right", "漢字 é 🎉"), ("left", "x" * 3000, "\x00\x1b["),
-    ("right", "x" * 5000, "right \ud800"), ("open", "right", "left"), ("right", "right", "right"),
-]  # fmt: skip
+    ("", "right", "漢字 é 🎉"),
+    ("left", "x" * 3000, "\x00\x1b["),
+    ("right", "x" * 5000, "right \ud800"),
+    ("open", "right", "left"),
+    ("right", "right", "right"),
+]
 
 
 def one_by_one(seed: int, actions) -> list[tuple]:

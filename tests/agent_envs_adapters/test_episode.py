@@ -326,11 +326,15 @@ def test_the_same_records_as_the_trainers_own_rollouts(name, context):
 @pytest.mark.parametrize(
     ("installed", "tested", "fits"),
     [
-        ("1.16.0", ("1.16",), True), ("1.16.3.dev0", ("1.16",), True),
-        ("1.17.2", ("1.16", "1.17"), True), ("1.160.0", ("1.16",), False),
-        ("2.16.0", ("1.16",), False), ("1.18.0", ("1.16", "1.17"), False), (None, ("1.16",), False),
+        ("1.16.0", ("1.16",), True),
+        ("1.16.3.dev0", ("1.16",), True),
+        ("1.17.2", ("1.16", "1.17"), True),
+        ("1.160.0", ("1.16",), False),
+        ("2.16.0", ("1.16",), False),
+        ("1.18.0", ("1.16", "1.17"), False),
+        (None, ("1.16",), False),
     ],
-)  # fmt: skip
+)
 def test_only_tested_versions_of_a_peer_fit(monkeypatch, installed, tested, fits):
     if installed:
         monkeypatch.setattr(integrations, "version", lambda peer: installed)

@@ -72,14 +72,17 @@ def gate(token="", **limits):
 @pytest.mark.parametrize(
     "message",
     [
-        {"type": "reset"}, {"type": "reset", "data": {}},
+        {"type": "reset"},
+        {"type": "reset", "data": {}},
         {"type": "reset", "data": {"seed": None, "split": None}},
         {"type": "reset", "data": {"seed": 2**63 - 1, "index": 0, "episode_id": "a"}},
         {"type": "step", "data": {"reply": "", "metadata": {"any": [1]}}},
         {"type": "step", "data": {"reply": "é\x00\u2028"}},
-        {"type": "step", "data": {"stop": True}}, {"type": "state"}, {"type": "close"},
+        {"type": "step", "data": {"stop": True}},
+        {"type": "state"},
+        {"type": "close"},
     ],
-)  # fmt: skip
+)
 def test_messages_that_pass(message):
     assert judge_message(json.dumps(message), 1000) is None
 

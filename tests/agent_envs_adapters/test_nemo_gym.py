@@ -56,11 +56,15 @@ class Model(BaseHTTPRequestHandler):
         text = replies[turn] if mark == "solve" else WAIT
         thoughts, _, action = text.partition("</think>")
         message = {
-            "id": f"m{turn}", "type": "message", "role": "assistant", "status": "completed",
+            "id": f"m{turn}",
+            "type": "message",
+            "role": "assistant",
+            "status": "completed",
             "content": [{"type": "output_text", "text": action, "annotations": []}],
-            "prompt_token_ids": [1], "generation_token_ids": [7] * TOKENS,
+            "prompt_token_ids": [1],
+            "generation_token_ids": [7] * TOKENS,
             "generation_log_probs": [-1.0] * TOKENS,
-        }  # fmt: skip
+        }
         summary = [{"type": "summary_text", "text": thoughts.removeprefix("<think>")}]
         reasoning = {"id": f"r{turn}", "type": "reasoning", "summary": summary}
         answer = {

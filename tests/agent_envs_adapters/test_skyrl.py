@@ -29,9 +29,11 @@ if THERE:
     )
 
 TASKS = {
-    "AlfWorld-v0": {"data": "embedded"}, "WebShop-v0": {"data": "embedded"}, "Sokoban-v0": {},
+    "AlfWorld-v0": {"data": "embedded"},
+    "WebShop-v0": {"data": "embedded"},
+    "Sokoban-v0": {},
     "EZPoints-v0": {},
-}  # fmt: skip
+}
 
 
 @pytest.fixture(autouse=True)

@@ -95,10 +95,13 @@ class Endpoint:
         text = self.reply(session, said[0]["content"], len(said) // 2)
         choice = {"role": "assistant", "content": text}
         return {
-            "id": "1", "object": "chat.completion", "created": 1, "model": body["model"],
+            "id": "1",
+            "object": "chat.completion",
+            "created": 1,
+            "model": body["model"],
             "choices": [{"index": 0, "message": choice, "finish_reason": "stop"}],
             "usage": {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8},
-        }  # fmt: skip
+        }
 
     def generate(self, body, session):
         text = self.tokenizer.decode(body["token_ids"])

@@ -87,13 +87,17 @@ def composed(model, data, **changed):
 
     folder = Path(verl.__file__).parent / "trainer" / "config"
     settings = {
-        "actor_rollout_ref.model.path": model, "actor_rollout_ref.rollout.name": "vllm",
-        "actor_rollout_ref.rollout.n": 4, "actor_rollout_ref.rollout.prompt_length": PROMPT,
+        "actor_rollout_ref.model.path": model,
+        "actor_rollout_ref.rollout.name": "vllm",
+        "actor_rollout_ref.rollout.n": 4,
+        "actor_rollout_ref.rollout.prompt_length": PROMPT,
         "actor_rollout_ref.rollout.response_length": 1500,
-        "actor_rollout_ref.rollout.calculate_log_probs": True, "data.train_files": data,
-        "data.train_batch_size": 3, "algorithm.adv_estimator": "credit_mgr",
+        "actor_rollout_ref.rollout.calculate_log_probs": True,
+        "data.train_files": data,
+        "data.train_batch_size": 3,
+        "algorithm.adv_estimator": "credit_mgr",
         "trainer.v1.trainer_mode": "credit_sync",
-    } | changed  # fmt: skip
+    } | changed
     with initialize_config_dir(str(folder), version_base=None):
         return compose("ppo_trainer", [f"{name}={value}" for name, value in settings.items()])
 
@@ -101,8 +105,11 @@ def composed(model, data, **changed):
 def tasks(tmp_path, **options):
     adapter = importlib.import_module(MODULE)
     options = {
-        "count": 3, "max_turns": 6, "max_reply_tokens": 64, "invalid_penalty": -0.1,
-    } | options  # fmt: skip
+        "count": 3,
+        "max_turns": 6,
+        "max_reply_tokens": 64,
+        "invalid_penalty": -0.1,
+    } | options
     return adapter.write_tasks(tmp_path / "tasks.parquet", "EZPoints-v0", **options)
 
 

@@ -94,11 +94,14 @@ def rollout(manager, rng, max_steps=6, group_size=4):
             told[row].append(infos[row])
             total[row].append(
                 {
-                    "uid": f"group {row // group_size}", "traj_uid": f"episode {row}",
-                    "anchor_obs": before["anchor"][row], "active_masks": active[row],
-                    "is_action_valid": infos[row]["is_action_valid"], "rewards": rewards[row],
+                    "uid": f"group {row // group_size}",
+                    "traj_uid": f"episode {row}",
+                    "anchor_obs": before["anchor"][row],
+                    "active_masks": active[row],
+                    "is_action_valid": infos[row]["is_action_valid"],
+                    "rewards": rewards[row],
                 }
-            )  # fmt: skip
+            )
         done |= dones
         if done.all():
             break

@@ -105,19 +105,36 @@ def add_column(path):
     ("change", "step", "said"),
     [
         (lambda run: None, 7, r"no evaluation of step 7; it has 5, 25, 45"),
-        (lambda run: [path.unlink() for path in (run / "eval").iterdir()], None,
-            r"has no evaluation yet; .* --resume"),
-        (lambda run: (run / "eval" / "step_45.json").unlink(), None,
-            "last evaluation is of step 25, and it ends at 45; "),
+        (
+            lambda run: [path.unlink() for path in (run / "eval").iterdir()],
+            None,
+            r"has no evaluation yet; .* --resume",
+        ),
+        (
+            lambda run: (run / "eval" / "step_45.json").unlink(),
+            None,
+            "last evaluation is of step 25, and it ends at 45; ",
+        ),
         (lambda run: (run / "config.toml").unlink(), None, r"no run: config\.toml is missing"),
-        (lambda run: replace(evaluation(9), panel_hash="beef").save(run / "eval" / "step_45.json"),
-            None, "panels differ"),
-        (lambda run: add_column(run / "eval" / "step_45.json"), 45,
-            r"step_45\.json .*wins.* evaluate the run again, or read it with the agent-envs that"),
-        (lambda run: (run / "eval" / "step_45.json").write_text("{"), 45,
-            r"step_45\.json .*; evaluate the run again"),
+        (
+            lambda run: replace(evaluation(9), panel_hash="beef").save(
+                run / "eval" / "step_45.json"
+            ),
+            None,
+            "panels differ",
+        ),
+        (
+            lambda run: add_column(run / "eval" / "step_45.json"),
+            45,
+            r"step_45\.json .*wins.* evaluate the run again, or read it with the agent-envs that",
+        ),
+        (
+            lambda run: (run / "eval" / "step_45.json").write_text("{"),
+            45,
+            r"step_45\.json .*; evaluate the run again",
+        ),
     ],
-)  # fmt: skip
+)
 def test_runs_that_cannot_be_compared_are_refused(runs, change, step, said):
     change(runs[0])
     with pytest.raises((CompareError, PanelError, FileNotFoundError), match=said):

@@ -39,10 +39,14 @@ def made(groups=6, rollouts=4, length=5, seed=0, **changed):
         outcome_in_reward=False,
     )
     columns = {
-        "turns": turns, "value_before": before, "value_after": after,
-        "first": after - before + noise, "second": after - before - noise,
-        "error": np.full(len(owner), 0.035), "about": {"name": "made", "groups": groups},
-    }  # fmt: skip
+        "turns": turns,
+        "value_before": before,
+        "value_after": after,
+        "first": after - before + noise,
+        "second": after - before - noise,
+        "error": np.full(len(owner), 0.035),
+        "about": {"name": "made", "groups": groups},
+    }
     return Truth(**{**columns, **changed})
 
 

@@ -21,10 +21,12 @@ def batch(lengths: list[int], outcomes: list[float], groups: list[int], **column
     """Trajectories of these lengths, with neutral values in the columns that are not given."""
     total = sum(lengths)
     plain: dict[str, Any] = {
-        "reward": np.zeros(total), "valid": np.ones(total, dtype=bool), "progress": np.zeros(total),
+        "reward": np.zeros(total),
+        "valid": np.ones(total, dtype=bool),
+        "progress": np.zeros(total),
         "anchor": [f"state {row}" for row in range(total)],
         "action": [f"action {row}" for row in range(total)],
-    }  # fmt: skip
+    }
     return Turns(
         group=groups,
         outcome=outcomes,

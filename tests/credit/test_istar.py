@@ -60,8 +60,13 @@ def test_the_largest_reward_of_the_batch_as_scale():
     assert found == pytest.approx([1 - 0.2, 1, -1 + 0.2, 0.1, -0.1])
     tokens = IStar(base="rloo", scale="max").token_advantage(turns, [1.0, 2, 3, -4, -5], range(5))
     assert tokens == pytest.approx(found)
-    nothing = IStar(base="rloo", scale="max").advantage(turns, np.zeros(5))
-    assert nothing.tolist() == [1, 1, -1, 0, 0]
+    assert IStar(base="rloo", scale="max").advantage(turns, np.zeros(5)).tolist() == [
+        1,
+        1,
+        -1,
+        0,
+        0,
+    ]
 
 
 @given(batches())

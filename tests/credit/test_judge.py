@@ -54,9 +54,11 @@ NO_LABELS = {
     "useful, harmful": "has no JSON list of labels: 'useful",
     "[0.5]": "must have a list of 2 labels",
     "[0.5, 1.5]": r"has label 1.5; labels must be numbers in \[-1, 1\]",
-    "[0.5, null]": "has label None", "[0.5, true]": "has label True", "[0.5, NaN]": "has label nan",
+    "[0.5, null]": "has label None",
+    "[0.5, true]": "has label True",
+    "[0.5, NaN]": "has label nan",
     "": "has no JSON list",
-}  # fmt: skip
+}
 OTHERS = [
     "<think>[0.5, -1]", "[0.5, -1]</think>", "[[0.5, -1]]", '["a", "b"]', "[0.5, 1e400]",
     "[0.5, " + "9" * 400 + "]", "[0.5, " + "9" * 5000 + "]", "[" * 100_000, '["' * 100_000,
@@ -79,13 +81,17 @@ def test_an_answer_without_labels_is_asked_for_again_and_not_cached(tmp_path, an
 @pytest.mark.parametrize(
     "answer",
     [
-        "```json\n[0.5, -1]\n```", "```\n[0.5, -1]\n```",
+        "```json\n[0.5, -1]\n```",
+        "```\n[0.5, -1]\n```",
         "Turn [1] helped, turn [2] did not.\n\n```json\n[\n  0.5,\n  -1\n]\n```\nThat is all.",
-        "<think>Perhaps [1, 1]? No, [0, 0].</think>\n[0.5, -1]", "Perhaps [1, 1].</think>[0.5, -1]",
-        '["0.5", "-1"]', '[0.5, " -1.0 "]', '{"labels": [0.5, -1]}',
+        "<think>Perhaps [1, 1]? No, [0, 0].</think>\n[0.5, -1]",
+        "Perhaps [1, 1].</think>[0.5, -1]",
+        '["0.5", "-1"]',
+        '[0.5, " -1.0 "]',
+        '{"labels": [0.5, -1]}',
         "[1, 1] at first, [0.5, -1] in the end",
     ],
-)  # fmt: skip
+)
 def test_labels_are_found_in_many_formats(answer):
     assert Judge(Scripted(answer, "[1]"))(two()) == pytest.approx([0.5, -1, 1])
 

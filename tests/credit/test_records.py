@@ -114,9 +114,12 @@ def test_records_in_any_order_give_the_advantages_of_their_turns(turns, seed):
                 TurnRecord(
                     **PLAIN | {"step": int(turns.position[row])},
                 ).to_dict() | {
-                    "anchor": turns.anchor[row], "action": turns.action[row],
-                    "valid": bool(turns.valid[row]), "progress": float(turns.progress[row]),
-                    "reward": float(turns.reward[row]), "entropy": float(turns.entropy[row]),
+                    "anchor": turns.anchor[row],
+                    "action": turns.action[row],
+                    "valid": bool(turns.valid[row]),
+                    "progress": float(turns.progress[row]),
+                    "reward": float(turns.reward[row]),
+                    "entropy": float(turns.entropy[row]),
                     "turn_reward": {"implicit": float(turns.turn_reward[row, 0])},
                     "outcome": float(turns.outcome[one]) if turns.last[row] else None,
                 }

@@ -152,8 +152,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "rows, two outcomes": (rows(outcome=[1.0, 0.0]), "one trajectory, but outcome is 1.0 and 0.0"),
     "rows, two goals": (rows(goal=["a", "b"]), "one trajectory, but goal is 'a' and 'b'"),
     "rows, two actions": (rows(step=[0, 0], action=["a", "b"]), "one turn, but action is 'a' and"),
-    "rows, two rewards": (rows(step=[0, 0], reward=[0.0, 1.0], turn_reward={"reward": [5.0, 5.0]}),
-        "one turn, but reward is 0.0 and 1.0"),
+    "rows, two rewards": (
+        rows(step=[0, 0], reward=[0.0, 1.0], turn_reward={"reward": [5.0, 5.0]}),
+        "one turn, but reward is 0.0 and 1.0",
+    ),
     "rows, paid twice": (
         rows(step=[0, 0], turn_reward={"exact": [0.0, 1.0]}), "but turn_reward 'exact' is 0.0",
     ),

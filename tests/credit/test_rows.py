@@ -30,9 +30,11 @@ def made(name):
 def ids(**changed):
     """Two trajectories "x" and "y" of task "t", three turns and one, out of order."""
     plain = {
-        "uid": ["t", "t", "t", "t"], "trajectory": ["x", "y", "x", "x"], "step": [2, 0, 0, 1],
+        "uid": ["t", "t", "t", "t"],
+        "trajectory": ["x", "y", "x", "x"],
+        "step": [2, 0, 0, 1],
         "outcome": [1.0, 0.0, 1.0, 1.0],
-    }  # fmt: skip
+    }
     return plain | changed
 
 

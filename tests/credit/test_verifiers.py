@@ -46,11 +46,14 @@ def test_result_has_answer(observation, expected):
 @pytest.mark.parametrize(
     ("answer", "contains", "exact"),
     [
-        ("<answer>John Wayne Gacy</answer>", 1, 1), ("<answer>\n pogo </answer>", 1, 1),
-        ("<answer>It was Pogo, I think</answer>", 1, 0), ("<answer>somebody else</answer>", 0, 0),
-        ("<answer></answer>", 0, 0), ("Pogo", 0, 0),
+        ("<answer>John Wayne Gacy</answer>", 1, 1),
+        ("<answer>\n pogo </answer>", 1, 1),
+        ("<answer>It was Pogo, I think</answer>", 1, 0),
+        ("<answer>somebody else</answer>", 0, 0),
+        ("<answer></answer>", 0, 0),
+        ("Pogo", 0, 0),
     ],
-)  # fmt: skip
+)
 def test_answers(answer, contains, exact):
     assert (score("answer_contains", answer), score("exact", answer)) == (contains, exact)
 
@@ -78,11 +81,13 @@ def test_xml_format(reply, expected):
 @pytest.mark.parametrize(
     ("reply", "expected"),
     [
-        (ANSWER, 1.0), ("<reasoning>a</reasoning><reasoning>b</reasoning><answer>c</answer>", 0.5),
-        ("<reasoning>a<answer>c</answer><tool>x</tool>", 2 / 3), ("</answer>", 0.0),
+        (ANSWER, 1.0),
+        ("<reasoning>a</reasoning><reasoning>b</reasoning><answer>c</answer>", 0.5),
+        ("<reasoning>a<answer>c</answer><tool>x</tool>", 2 / 3),
+        ("</answer>", 0.0),
         ("nothing", 0.0),
     ],
-)  # fmt: skip
+)
 def test_xml_usage(reply, expected):
     assert score("xml_usage", reply) == pytest.approx(expected)
 

@@ -91,10 +91,12 @@ ODD = (
         (CHATML.replace("MARK", "loop.index > 20"), r"after 10 replies and .* after the first"),
         (CHATML.replace("MARK", "messages|length > 150"), r"after 99 replies and .* after"),
         (CHATML.replace("MARK", "nothing.there"), r"cannot write a conversation \('nothing'"),
-        (ODD,
-            r"marks thoughts in a way that is not known \(\('<\|pad\|>', '<\|pad\|><\|begin\|>'\)"),
+        (
+            ODD,
+            r"marks thoughts in a way that is not known \(\('<\|pad\|>', '<\|pad\|><\|begin\|>'\)",
+        ),
     ],
-)  # fmt: skip
+)
 def test_unusable_templates_are_refused(template, message):
     tokenizer = tiny_tokenizer()
     tokenizer.chat_template = template

@@ -44,15 +44,21 @@ DEEPSEEK = (
 )
 # special tokens, other added tokens, end of sequence, template, and whether words are cut by bytes
 FAMILIES = {
-    "chatml": (["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
+    "chatml": (
+        ["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
         ["<tool_call>", "</tool_call>", "<think>", "</think>", "<|fim_prefix|>"],
-        "<|im_end|>", CHATML, True),
+        "<|im_end|>", CHATML, True,
+    ),
     "mistral": (["<unk>", "<s>", "</s>", "[INST]", "[/INST]"], [], "</s>", MISTRAL, False),
-    "gemma": (["<pad>", "<eos>", "<bos>", "<unk>", "<start_of_turn>", "<end_of_turn>"],
-        ["\n", "\n\n", "▁▁"], "<end_of_turn>", GEMMA, False),
-    "deepseek": (["<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>"],
+    "gemma": (
+        ["<pad>", "<eos>", "<bos>", "<unk>", "<start_of_turn>", "<end_of_turn>"],
+        ["\n", "\n\n", "▁▁"], "<end_of_turn>", GEMMA, False,
+    ),
+    "deepseek": (
+        ["<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>"],
         ["<｜User｜>", "<｜Assistant｜>", "<think>", "</think>"],
-        "<｜end▁of▁sentence｜>", DEEPSEEK, True),
+        "<｜end▁of▁sentence｜>", DEEPSEEK, True,
+    ),
 }  # fmt: skip
 
 

@@ -245,8 +245,11 @@ def test_gradients_pass_the_output_of_the_model(name):
 
 
 @pytest.mark.parametrize("odd", [
-    lambda x: x + 1, lambda x: x.clamp(max=20), lambda x: x + torch.arange(x.shape[-1]),
-    lambda x: x[..., :5], lambda x: x.index_fill(2, torch.tensor([3]), -math.inf),
+    lambda x: x + 1,
+    lambda x: x.clamp(max=20),
+    lambda x: x + torch.arange(x.shape[-1]),
+    lambda x: x[..., :5],
+    lambda x: x.index_fill(2, torch.tensor([3]), -math.inf),
 ])  # fmt: skip
 def test_another_finish_is_refused(odd, monkeypatch):
     own = Qwen2ForCausalLM.forward

@@ -47,9 +47,11 @@ def start(start_training):
     def started(folder, *options, count=2, before=("", "")):
         """`before` is code that each process runs first."""
         world = {
-            "WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1",
+            "WORLD_SIZE": str(count),
+            "LOCAL_WORLD_SIZE": str(count),
+            "MASTER_ADDR": "127.0.0.1",
             "MASTER_PORT": str(free_port()),
-        }  # fmt: skip
+        }
         return [
             start_training(
                 *(folder, *OPTIONS, *options),

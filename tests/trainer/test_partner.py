@@ -131,10 +131,12 @@ def test_the_partner_reads_its_own_side_only():
 @pytest.mark.parametrize(
     ("reply", "act"),
     [
-        (said("No, $90."), speak("No, $90.")), (said("left the conversation"), Act("leave")),
-        ("No tags.", Act("none")), (said('{"action_type": "sing"}'), Act("none")),
+        (said("No, $90."), speak("No, $90.")),
+        (said("left the conversation"), Act("leave")),
+        ("No tags.", Act("none")),
+        (said('{"action_type": "sing"}'), Act("none")),
     ],
-)  # fmt: skip
+)
 def test_replies_are_acts_and_what_is_none_does_nothing(reply, act):
     partner = Scripted(reply)
     speaker = partner.begin(TALK.scene, 1, np.random.default_rng(0))

@@ -142,8 +142,10 @@ VLLM = ("engine.name=vllm", 'engine.urls=["http://a:1"]')
         (1, "sotopia grpo", ["env.processes=2", "partner.model=mine"],
          "partner.model=.* set env.processes=0"),
         (1, "alfworld mgr", ["env.step_seconds=2.0"], "^env: env.step_seconds=2 needs worker proc"),
-        pytest.param(1, "alfworld mgr", [ACTORS, *VLLM],
-            r"pip install 'agent-envs\[ray\]'", marks=pytest.mark.skipif(THERE, reason="it is")),
+        pytest.param(
+            1, "alfworld mgr", [ACTORS, *VLLM],
+            r"pip install 'agent-envs\[ray\]'", marks=pytest.mark.skipif(THERE, reason="it is"),
+        ),
     ],
 )  # fmt: skip
 def test_what_actors_and_worker_processes_need(monkeypatch, processes, words, options, message):

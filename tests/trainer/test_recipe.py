@@ -287,17 +287,21 @@ FILES = [
     (PARTS + "[run]\nsteps = ", r"mine\.toml is not TOML"),
     (PARTS + "nosection = 3\n", "no option 'nosection'"),
     (PARTS + "run = 3\n", "'run' is a section"),
-    (PARTS + "[when]\nmgr = 3\n",
-        r"mine\.toml: when\.mgr is no table \[when\.NAME\.SECTION\] of a part"),
-    (PARTS + "[when.nosuch.run]\nsteps = 3\n",
-        r"mine\.toml: when\.nosuch is no table .* of a part"),
+    (
+        PARTS + "[when]\nmgr = 3\n",
+        r"mine\.toml: when\.mgr is no table \[when\.NAME\.SECTION\] of a part",
+    ),
+    (
+        PARTS + "[when.nosuch.run]\nsteps = 3\n",
+        r"mine\.toml: when\.nosuch is no table .* of a part",
+    ),
     (PARTS + "[when.pokcet.run]\nsteps = 3\n", r"of a part, did you mean 'pocket'\?"),
     (PARTS + "[run]\nstep = 3\n", r"no option 'run\.step'; nearest are run\.steps"),
     (PARTS + "[run]\nsteps = '3'\n", r"run\.steps = '3'"),
     ("method = 'mrg'\n", r"no method 'mrg', did you mean 'mgr'\?"),
     ("[run]\nsteps = 3\n", "has no environment: name one of .*, or set env.id"),
     ("environment = 'alfworld'\n", "has no method: name one of .*, or set credit.name"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(

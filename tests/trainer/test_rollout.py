@@ -255,18 +255,28 @@ def make(env=None, split="train", **prompt):
 
 
 REFUSALS = {
-    "no room": (lambda: rollouts(max_tokens=60).play(tasks(3), Script(east), seed=0),
-        r"corridor/3 has \d+ tokens.*sampling\.max_tokens"),
+    "no room": (
+        lambda: rollouts(max_tokens=60).play(tasks(3), Script(east), seed=0),
+        r"corridor/3 has \d+ tokens.*sampling\.max_tokens",
+    ),
     "unsolved": (show(2, 4, 5), "solved none of 2 tasks in 2 turns"),
-    "expert": (lambda: require_expert(rollouts(), "oracle"),
-        "Corridor has no oracle; use 'explorer'"),
-    "template's name": (make(template="alfworld"),
-        r"prompt\.template must have the form package\.module:Name"),
-    "template": (make(template="agent_envs.webshop.prompt:TEMPLATE"),
-        "belongs to WebShop and does not fit Corridor"),
-    "option of the recipe": (make(Env("Corridor-v0", options={"split": "a"})),
-        r"no option 'split'; env\.options has render_mode, .*are set as env\.NAME"),
-}  # fmt: skip
+    "expert": (
+        lambda: require_expert(rollouts(), "oracle"),
+        "Corridor has no oracle; use 'explorer'",
+    ),
+    "template's name": (
+        make(template="alfworld"),
+        r"prompt\.template must have the form package\.module:Name",
+    ),
+    "template": (
+        make(template="agent_envs.webshop.prompt:TEMPLATE"),
+        "belongs to WebShop and does not fit Corridor",
+    ),
+    "option of the recipe": (
+        make(Env("Corridor-v0", options={"split": "a"})),
+        r"no option 'split'; env\.options has render_mode, .*are set as env\.NAME",
+    ),
+}
 
 
 @pytest.mark.parametrize("what", REFUSALS)

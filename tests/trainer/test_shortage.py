@@ -33,9 +33,11 @@ ALLOCATORS = [
     RuntimeError("CUDA error: out of memory"),
 ]
 MEMORIES = [
-    MemoryError(), MemoryError("Unable to allocate 7.45 GiB for an array with shape (10,)"),
-    OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)), *ALLOCATORS,
-]  # fmt: skip
+    MemoryError(),
+    MemoryError("Unable to allocate 7.45 GiB for an array with shape (10,)"),
+    OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)),
+    *ALLOCATORS,
+]
 
 
 OTHERS = [

@@ -56,8 +56,11 @@ def test_what_a_run_leaves(whole):
     ]
     assert Checkpoints(whole / "checkpoints").steps() == [6, 10, 12]  # 6 is the start, kept
     assert [p.stem for p in sorted((whole / "episodes").glob("*.parquet"))] == [
-        "step_11", "step_12", "step_7", "step_9",
-    ]  # fmt: skip
+        "step_11",
+        "step_12",
+        "step_7",
+        "step_9",
+    ]
     for path in (whole / "episodes").glob("*.parquet"):
         turns = sum(len(episode.steps) for episode in episodes.read_episodes(path))
         assert np.load(path.with_suffix(".npy")).shape == (turns,)
@@ -159,12 +162,16 @@ TINY = [
 @pytest.mark.parametrize(
     ("change", "free"),
     [
-        ("credit.models.judge.outage=900", True), ("credit.models.judge.url=http://b/v1", True),
-        ("credit.models.judge.model=other", False), ("credit.models.judge.temperature=1", False),
-        ("env.options.judge.timeout=9", True), ("env.options.judge.key=OTHER", True),
-        ("env.options.judge.max_tokens=9", False), ("env.options.judge.model=other", False),
+        ("credit.models.judge.outage=900", True),
+        ("credit.models.judge.url=http://b/v1", True),
+        ("credit.models.judge.model=other", False),
+        ("credit.models.judge.temperature=1", False),
+        ("env.options.judge.timeout=9", True),
+        ("env.options.judge.key=OTHER", True),
+        ("env.options.judge.max_tokens=9", False),
+        ("env.options.judge.model=other", False),
     ],
-)  # fmt: skip
+)
 def test_a_run_is_resumed_with_other_patience_and_another_address_only(change, free, tmp_path):
     table = "env.options.judge={model='stub', url='http://a/v1'}"
     given = ["credit.models.judge.model=stub", table]
@@ -231,14 +238,16 @@ VARIANTS = [
 # run in test_methods.
 LONG = [
     *("dapo", "empg", "gspo", "hgpo", "kevin", "loop", "mt_rloo", "ppo", "prime", "reinforce_pp"),
-    *("rloo", "rtmc", "stapo", "stapo_dynamic", "trace", "turn_rloo"), "mgr credit.model=critic",
+    *("rloo", "rtmc", "stapo", "stapo_dynamic", "trace", "turn_rloo"),
+    "mgr credit.model=critic",
     "mgr credit.model=critic credit.options.gate=none",
     "mgr credit.model=critic update.kl=k3 update.kl_coefficient=0.01",
     "istar credit.options.variant=merged",
     "istar credit.options.variant=environment credit.model=none",
-    "istar credit.options.base=reinforce_pp", "has credit.options.alpha=1.0",
+    "istar credit.options.base=reinforce_pp",
+    "has credit.options.alpha=1.0",
     "has credit.model=turnrd",
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(
@@ -348,9 +357,11 @@ def test_concentration_by_hand():
 
 def test_describe_by_hand():
     group = [
-        played(0, 1.0, "a", "b"), played(0, 0.0, "a", "no"), played(1, 1.0, "a"),
+        played(0, 1.0, "a", "b"),
+        played(0, 0.0, "a", "no"),
         played(1, 1.0, "a"),
-    ]  # fmt: skip
+        played(1, 1.0, "a"),
+    ]
     told = describe(group)
     assert told["success"] == 0.75
     assert told["valid"] == pytest.approx(5 / 6)

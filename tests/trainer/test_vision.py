@@ -97,8 +97,12 @@ def test_blind_prompts_keep_the_images_that_they_may(policy):
     for turn, shown in enumerate(prompts(episode)):
         counts = {what: len(prompt.images) for what, prompt in shown.items()}
         assert counts == {
-            "": turn + 1, "goal": turn + 1, "history": 1, "both": 1, "observation": turn,
-        }  # fmt: skip
+            "": turn + 1,
+            "goal": turn + 1,
+            "history": 1,
+            "both": 1,
+            "observation": turn,
+        }
         for prompt in shown.values():
             assert prompt.ids.count(token) == pieces[0] * len(prompt.images)
 

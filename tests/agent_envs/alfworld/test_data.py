@@ -95,11 +95,13 @@ def test_auto_takes_the_folder_of_the_variable_and_nothing_else(folder, tmp_path
 @pytest.mark.parametrize(
     ("given", "kinds"),
     [
-        ((), set(SHORT_NAMES)), ("heat", {"heat"}),
-        (["pick", "pick_heat_then_place_in_recep"], {"pick", "heat"}), ("L0", {"pick", "look"}),
+        ((), set(SHORT_NAMES)),
+        ("heat", {"heat"}),
+        (["pick", "pick_heat_then_place_in_recep"], {"pick", "heat"}),
+        ("L0", {"pick", "look"}),
         (["L1", "L2"], {"clean", "heat", "cool", "pick2"}),
     ],
-)  # fmt: skip
+)
 def test_task_types_by_name_short_name_and_level(given, kinds):
     ids = open_library("embedded", "valid_seen", given).panel.task_ids
     found = {task_id.split("/")[2].partition("-")[0] for task_id in ids}

@@ -144,10 +144,12 @@ def test_broken_games_are_refused(change, message):
 @pytest.mark.parametrize(
     ("kind", "other", "field"),
     [
-        ("SinkBasinType", "SinkType", "sinks"), ("SinkBasinType", "SinkBasinType", "sinks"),
-        ("KnifeType", "ButterKnifeType", "knives"), ("KnifeType", "KnifeType", "knives"),
+        ("SinkBasinType", "SinkType", "sinks"),
+        ("SinkBasinType", "SinkBasinType", "sinks"),
+        ("KnifeType", "ButterKnifeType", "knives"),
+        ("KnifeType", "KnifeType", "knives"),
     ],
-)  # fmt: skip
+)
 def test_sinks_and_knives_of_either_type_are_tools(kind, other, field):
     game = parse_game(change_problem("pick", f" {kind}", f" {other}"), "toy/train/pick/1", "toy")
     names = {"sinks": game.receptacles, "knives": game.objects}[field]

@@ -52,11 +52,14 @@ def differences(library, task_id: str, seed: int, turns: int) -> list[str]:
     last, said = "", (native.intro, other.intro)
     for _ in range(turns):
         pairs = {
-            "text": said, "admissible": (native.admissible(), other.admissible()),
-            "won": (native.won, other.won), "accepted": (native.accepted, other.accepted),
-            "facts": (native.facts(), other.facts()), "anchor": (native.anchor(), other.anchor()),
+            "text": said,
+            "admissible": (native.admissible(), other.admissible()),
+            "won": (native.won, other.won),
+            "accepted": (native.accepted, other.accepted),
+            "facts": (native.facts(), other.facts()),
+            "anchor": (native.anchor(), other.anchor()),
             "progress": (measure_milestones(native), measure_milestones(other)),
-        }  # fmt: skip
+        }
         wrong = [
             f"{task_id} {last!r} {what}: {a!r} {b!r}" for what, (a, b) in pairs.items() if a != b
         ]

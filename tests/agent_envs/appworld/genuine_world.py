@@ -18,9 +18,11 @@ from appworld.common.path_store import path_store
 
 TASK = "0aaaaaa_1"
 ME = {
-    "first_name": "Ada", "last_name": "Moss", "email": "ada.moss@postbox.example",
+    "first_name": "Ada",
+    "last_name": "Moss",
+    "email": "ada.moss@postbox.example",
     "phone_number": "5550000001",
-}  # fmt: skip
+}
 INSTRUCTION = "Pin my note about the lease."
 EVALUATION = """
 def evaluate(test, public_data, private_data, main_user, models, ground_truth_answer):

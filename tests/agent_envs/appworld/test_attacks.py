@@ -109,15 +109,19 @@ print(json.dumps([(libc.syscall(ctypes.c_long(n), *zeros), ctypes.get_errno()) f
 
 OTHERS = {
     "ends of the interpreter": (attacks.DEADLY, lambda code: costs_its_turn(harness({"": code}))),
-    "nonsense on the wire": (attacks.WIRE,
-        lambda data: costs_its_turn(harness({"": attacks.SEND.format(data)}), fails=False)),
+    "nonsense on the wire": (
+        attacks.WIRE,
+        lambda data: costs_its_turn(harness({"": attacks.SEND.format(data)}), fails=False),
+    ),
     "answers sent ahead": (attacks.AHEAD, lambda code: not attacks.is_believed(code)),
     "code that runs on": (attacks.ON, lambda code: not attacks.runs_on(code)),
     "forged keys": (attacks.KEYS, lambda road: not attacks.forges_its_key(road)),
     "loops": (attacks.LOOPS, lambda code: costs_its_turn(code, timeout=1)),
-    "leaks between episodes": (dict(zip(attacks.LEAKS, attacks.LEAKS, strict=True)),
-        lambda name: not attacks.leaks(name)),
-}  # fmt: skip
+    "leaks between episodes": (
+        dict(zip(attacks.LEAKS, attacks.LEAKS, strict=True)),
+        lambda name: not attacks.leaks(name),
+    ),
+}
 
 
 @pytest.mark.parametrize(
@@ -179,12 +183,16 @@ def test_the_filter_answers_as_its_table(machine):
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
-        ("mmap", (0, 4096, 7, 0x22, 0, 0)), ("mmap", (0, 4096, 4, 0x22, 0, 0)),
-        ("mmap", (0, 4096, 3, 0x21, 0, 0)), ("mmap", (0, 4096, 3, 0x23, 0, 0)),
-        ("mmap", (0, 4096, 3, 0x02, 0, 0)), ("mprotect", (0, 4096, 5, 0, 0, 0)),
-        ("futex", (0, 128 | 3, 0, 0, 0, 0)), ("futex", (0, 6, 0, 0, 0, 0)),
+        ("mmap", (0, 4096, 7, 0x22, 0, 0)),
+        ("mmap", (0, 4096, 4, 0x22, 0, 0)),
+        ("mmap", (0, 4096, 3, 0x21, 0, 0)),
+        ("mmap", (0, 4096, 3, 0x23, 0, 0)),
+        ("mmap", (0, 4096, 3, 0x02, 0, 0)),
+        ("mprotect", (0, 4096, 5, 0, 0, 0)),
+        ("futex", (0, 128 | 3, 0, 0, 0, 0)),
+        ("futex", (0, 6, 0, 0, 0, 0)),
     ],
-)  # fmt: skip
+)
 def test_conditions_refuse(machine, name, arguments):
     number = getattr(syscalls.ALLOWED[name], machine)
     assert answer(machine, number, arguments) == syscalls.FAIL | errno.EPERM

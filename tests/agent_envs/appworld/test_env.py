@@ -150,11 +150,14 @@ def test_a_timeout():
 @pytest.mark.parametrize(
     "said",
     [
-        "", "apis.supervisor.show_profile()", "```\napis.supervisor.show_profile()\n```",
-        "```python\napis.supervisor.show_profile()", "```python\n```",
+        "",
+        "apis.supervisor.show_profile()",
+        "```\napis.supervisor.show_profile()\n```",
+        "```python\napis.supervisor.show_profile()",
+        "```python\n```",
         "<think>```python\napis.supervisor.complete_task()\n```</think>",
     ],
-)  # fmt: skip
+)
 def test_a_reply_without_code_runs_nothing(said):
     env = make()
     _, before = env.reset(options={"task_id": TASK})
@@ -311,9 +314,11 @@ def test_copies_in_the_middle_of_an_episode_go_on_alike(copied):
     [
         ({"backend": "https"}, "unknown backend 'https', did you mean 'http'"),
         ({"reward": "score"}, "known are success, fraction, penalty"),
-        ({"progress": "all"}, "known are tests, none"), ({"split": "dev"}, "unknown split 'dev'"),
+        ({"progress": "all"}, "known are tests, none"),
+        ({"split": "dev"}, "unknown split 'dev'"),
         ({"families": ["tick"]}, "unknown family 'tick', did you mean 'tick_off'"),
-        ({"families": []}, "has no tasks"), ({"sandbox": "off"}, "known are strict, best-effort"),
+        ({"families": []}, "has no tasks"),
+        ({"sandbox": "off"}, "known are strict, best-effort"),
         ({"timeout": -1}, "timeout.* must be above 0"),
         ({"train_seeds": 0}, "train_seeds must be at least 1"),
         ({"train_seeds": 40, "backend": "http"}, "train_seeds=40 is for backend='mini'"),
@@ -321,7 +326,7 @@ def test_copies_in_the_middle_of_an_episode_go_on_alike(copied):
         ({"backend": "http", "server": "https://x"}, "server must be like 'http://"),
         ({"backend": "http", "server": "127.0.0.1:8000"}, "server must be like 'http://"),
     ],
-)  # fmt: skip
+)
 def test_refused_options(options, message):
     with pytest.raises(ValueError, match=message):
         make(**options)

@@ -92,11 +92,14 @@ def test_results_of_any_number():
 @pytest.mark.parametrize(
     ("fault", "times", "least", "most"),
     [
-        (chat.cuts, 3, 0.25, 2), (chat.gibberish, 1, 0.25, 0.5), (chat.fails(429), 1, 0.25, 0.5),
-        (chat.fails(500), 1, 0.25, 0.5), (chat.fails(503), 3, 0.25, 2),
+        (chat.cuts, 3, 0.25, 2),
+        (chat.gibberish, 1, 0.25, 0.5),
+        (chat.fails(429), 1, 0.25, 0.5),
+        (chat.fails(500), 1, 0.25, 0.5),
+        (chat.fails(503), 3, 0.25, 2),
         (chat.fails(503, Retry_After="7"), 1, 7, 7),
     ],
-)  # fmt: skip
+)
 def test_a_passing_fault_is_retried(fault, times, least, most, waits):
     with serving(search_r1, *[fault] * times) as (server, url):
         assert Http(url).search(["a"], 1) == [found("a", 1)]
@@ -141,16 +144,20 @@ def test_an_outage_is_waited_for(waits, caplog):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"<html>welcome</html>", "in b'<html>welcome"), (b"\xff\xfe\xff", "codec"),
-        (b"[" * 100_000, "recursion"), ([], "no lists"), ({"result": {"0": []}}, "no lists"),
-        ({"result": [None]}, "no lists"), ({"result": []}, "0 lists of passages for 1 queries"),
+        (b"<html>welcome</html>", "in b'<html>welcome"),
+        (b"\xff\xfe\xff", "codec"),
+        (b"[" * 100_000, "recursion"),
+        ([], "no lists"),
+        ({"result": {"0": []}}, "no lists"),
+        ({"result": [None]}, "no lists"),
+        ({"result": []}, "0 lists of passages for 1 queries"),
         ({"result": [[], []]}, "2 lists of passages for 1 queries"),
         ({"result": [[{"id": "1"}]]}, "passage"),
         ({"result": [[{"document": None, "score": 1.0}]]}, "passage"),
         ({"result": [[{"document": "a", "score": "high"}]]}, "must be a number, got 'high'"),
         ({"result": [[{"document": "a", "score": 10**400}]]}, "too large"),
     ],
-)  # fmt: skip
+)
 def test_invalid_answers(content, message, waits):
     with serving(chat.raw(content)) as (server, url):
         with pytest.raises(RetrievalError, match=rf"{url} gave no valid .*{message}"):

@@ -167,8 +167,12 @@ GOOD = '{"id": 1, "text": "x"}\n'
         ("nothing.jsonl", None, MissingAsset, r"nothing\.jsonl"),
         ("empty.jsonl", "\n\n", BadAsset, r"empty\.jsonl has no passages"),
         ("none.jsonl", "", BadAsset, "has no passages"),
-        ("cut.jsonl.gz", gzip.compress(b"{}" * 99, mtime=0)[:-9], BadAsset,
-            "cannot be decompressed"),
+        (
+            "cut.jsonl.gz",
+            gzip.compress(b"{}" * 99, mtime=0)[:-9],
+            BadAsset,
+            "cannot be decompressed",
+        ),
         ("bad.jsonl", GOOD + '{"id": 2}', BadAsset, r"bad\.jsonl, passage 2: a passage needs"),
         ("bad.jsonl", GOOD + "no json", BadAsset, "passage 2"),
         ("bad.jsonl", GOOD + "[1]", BadAsset, "passage 2: a passage must be an object or a text"),
@@ -176,7 +180,7 @@ GOOD = '{"id": 1, "text": "x"}\n'
         ("bad.jsonl", GOOD + '{"text": "x", "title": 3}', BadAsset, "2: title and text must be"),
         ("twice.jsonl", GOOD * 2, BadAsset, "'1' occurs twice"),
     ],
-)  # fmt: skip
+)
 def test_broken_corpora_are_named(tmp_path, name, content, error, message):
     if content is not None:
         data = content.encode() if isinstance(content, str) else content

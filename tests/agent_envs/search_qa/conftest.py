@@ -13,17 +13,22 @@ CAPITAL = Passage("p2", "N'Djamena", "N'Djamena is a city on the Chari.", 1.0)
 LAKE = Passage("p3", "Lake Chad", "Lake Chad is shallow.", 0.5)
 PARIS = Passage("p4", "Paris", "Paris is the capital of France.", 0.25)
 FOUND = {
-    "chad": [CHAD, LAKE], "capital": [CAPITAL], "chad again": [LAKE, CHAD], "paris": [PARIS],
+    "chad": [CHAD, LAKE],
+    "capital": [CAPITAL],
+    "chad again": [LAKE, CHAD],
+    "paris": [PARIS],
     "nothing": [],
-}  # fmt: skip
+}
 PASSAGES = [{"id": p.id, "title": p.title, "text": p.text} for p in (CHAD, CAPITAL, LAKE, PARIS)]
 QUESTIONS = [
     {
-        "id": "chad", "question": "What is the capital of Chad",
-        "answers": ["N'Djamena", "Fort-Lamy"], "gold": ["p1", "p2"],
+        "id": "chad",
+        "question": "What is the capital of Chad",
+        "answers": ["N'Djamena", "Fort-Lamy"],
+        "gold": ["p1", "p2"],
     },
     {"id": "france", "question": "Which city is France's capital?", "answers": ["Paris"]},
-]  # fmt: skip
+]
 
 
 @pytest.fixture

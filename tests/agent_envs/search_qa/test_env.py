@@ -448,10 +448,12 @@ def paris(tmp_path_factory):
 @pytest.mark.parametrize(
     ("kind", "protocol"),
     [
-        (SearchQA, "search_r1"), (SearchQA, "verl_agent"), (WikiSearch, "mt_grpo"),
+        (SearchQA, "search_r1"),
+        (SearchQA, "verl_agent"),
+        (WikiSearch, "mt_grpo"),
         (WikiSearch, "wiki_pages"),
     ],
-)  # fmt: skip
+)
 @settings(max_examples=60)
 @given(replies=REPLIES, strict=st.booleans())
 def test_no_reply_breaks_it_and_only_the_answer_is_a_success(

@@ -73,11 +73,15 @@ def test_it_goes_on_from_where_it_is(make_env):
 @pytest.mark.parametrize(
     ("options", "searches"),
     [
-        ({"max_searches": 0}, 0), ({"max_searches": 1}, 1), ({"max_turns": 3}, 2),
-        ({"max_turns": 1}, 0), ({"protocol": "verl_agent"}, 3), ({}, 4),
+        ({"max_searches": 0}, 0),
+        ({"max_searches": 1}, 1),
+        ({"max_turns": 3}, 2),
+        ({"max_turns": 1}, 0),
+        ({"protocol": "verl_agent"}, 3),
+        ({}, 4),
         ({"strict_compat": True}, 4),
     ],
-)  # fmt: skip
+)
 def test_it_answers_in_time_though_it_finds_nothing(make_env, options, searches):
     env = make_env(SearchQA, retriever=Scripted({}), **options)
     env.reset(options={"task_id": "chad"})

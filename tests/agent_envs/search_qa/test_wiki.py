@@ -60,10 +60,12 @@ def values(records, key):
 @pytest.mark.parametrize(
     "options",
     [
-        {}, {"strict_compat": True, "reward": "merged"},
-        {"protocol": "wiki_pages", "render_mode": "ansi"}, {"reward": "outcome", "max_turns": 5},
+        {},
+        {"strict_compat": True, "reward": "merged"},
+        {"protocol": "wiki_pages", "render_mode": "ansi"},
+        {"reward": "outcome", "max_turns": 5},
     ],
-)  # fmt: skip
+)
 def test_the_contract(folder, options):
     env = gym.make("WikiSearch-v0", data=str(folder), split="all", **options)
     check_agent_env(env, oracle=Oracle)
@@ -88,9 +90,11 @@ def test_mt_grpo_to_the_byte(make, play):
     answer = "<reasoning>\n r </reasoning>\n<answer>\n n'djamena \n</answer> and more"
     invalid = "<result>\nError: Invalid JSON format\n</result>"
     assert outcomes(play(env, "I think.", "<tool>{wiki_search}</tool>", "hm", answer)) == [
-        (NO_COMMAND, 0.0, False, False, "format"), (invalid, 0.0, False, False, "format"),
-        (NO_COMMAND, 0.0, False, False, "format"), ("", 1.0, True, False, ""),
-    ]  # fmt: skip
+        (NO_COMMAND, 0.0, False, False, "format"),
+        (invalid, 0.0, False, False, "format"),
+        (NO_COMMAND, 0.0, False, False, "format"),
+        ("", 1.0, True, False, ""),
+    ]
     records = play(env, SEARCH, "hm", call(query="paris"))
     assert outcomes(records) == [
         (CHAD, 0.0, False, False, ""),
@@ -126,10 +130,13 @@ def test_mt_grpo_in_default_mode(make, play):
     [
         ("chad", "Error: Invalid JSON format", "format"),
         ('{"name": "search_pages"}', "Error: Unknown tool 'search_pages'", "unknown"),
-        ('{"name": "wiki_search", "args": {"query": "nothing"}}',
-            "No relevant Wikipedia content found.", ""),
+        (
+            '{"name": "wiki_search", "args": {"query": "nothing"}}',
+            "No relevant Wikipedia content found.",
+            "",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_a_call_leads_to(make, play, strict, command, result, reason):  # noqa: PLR0917
     env = make(strict_compat=strict, max_turns=4)
     record = play(env, f"<reasoning>r</reasoning><tool>{command}</tool>")[-1]
@@ -160,9 +167,11 @@ def test_the_six_rewards_turn_by_turn(make, play, strict):
     assert first[4]["outcome_reward"] == found[4]["outcome_reward"] == UNTIL_THE_END
     assert found[4]["turn_reward"] == {"tool_execution": 0.2, "result_has_answer": 0.5}
     assert answered[4]["outcome_reward"] == {
-        "answer_contains": 0.5, "exact": 1.0, "xml_format": pytest.approx(0.2),
+        "answer_contains": 0.5,
+        "exact": 1.0,
+        "xml_format": pytest.approx(0.2),
         "xml_usage": pytest.approx(0.2),
-    }  # fmt: skip
+    }
     assert (found[1], answered[1]) == (0, pytest.approx(2.6))
 
 

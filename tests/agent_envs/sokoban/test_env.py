@@ -40,12 +40,14 @@ def select(steps, *keys):
         ("Sokoban", {"split": "val", "wall": "invalid", "action_space": "discrete9"}),
         ("VisualSokoban", {"split": "val", "reward": "success", "action_space": "discrete4"}),
         ("VisualSokoban", {"boxes": 2, "layout": "tabbed", "render_mode": "rgb_array"}),
-        ("Sokoban",
-            {"height": 5, "width": 9, "max_turns": 4, "max_solution": 4, "min_solution": 1}),
+        (
+            "Sokoban",
+            {"height": 5, "width": 9, "max_turns": 4, "max_solution": 4, "min_solution": 1},
+        ),
         pytest.param("Sokoban", {"boxes": 2, "solver_budget": 0}, marks=pytest.mark.long),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_the_contract(env_id, options):
     env = make(f"{env_id}-v0", **options)
     extra = EXTRA | ({"text"} if env_id == "VisualSokoban" else set())
@@ -59,10 +61,13 @@ def test_an_episode_by_hand(level):
     boards = ["P_X_O", "P_X_O", "_PX_O", "__PXO", "_P_XO", "__PXO", "___P√"]
     assert [step[0] for step in steps] == [f"#######\n#{row}#\n#_____#\n#######" for row in boards]
     assert select(steps, "progress", "effective", "remaining", "boxes_on_target") == [
-        (-0.1, 0.0, False, 3, 0), (-0.1, 1 - 2 / 3, True, 2, 0), (-0.1, 1 - 1 / 3, True, 1, 0),
-        (-0.1, 1 - 2 / 3, True, 2, 0), (-0.1, 1 - 1 / 3, True, 1, 0),
+        (-0.1, 0.0, False, 3, 0),
+        (-0.1, 1 - 2 / 3, True, 2, 0),
+        (-0.1, 1 - 1 / 3, True, 1, 0),
+        (-0.1, 1 - 2 / 3, True, 2, 0),
+        (-0.1, 1 - 1 / 3, True, 1, 0),
         (-0.1 + 1 + 10, 1.0, True, 0, 1),
-    ]  # fmt: skip
+    ]
     assert [(step[2], step[4]["success"]) for step in steps] == [(False, False)] * 6 + [
         (True, True)
     ]
@@ -107,10 +112,14 @@ def test_rewards_and_signals_by_hand(level, rows, options, actions, expected):
 @pytest.mark.parametrize(
     ("action", "reason"),
     [
-        ("jump", "unknown"), ("up up", "unknown"), ("", "format"), ("1", "format"),
-        ("up!", "format"), (Malformed("Say it again."), "format"),
+        ("jump", "unknown"),
+        ("up up", "unknown"),
+        ("", "format"),
+        ("1", "format"),
+        ("up!", "format"),
+        (Malformed("Say it again."), "format"),
     ],
-)  # fmt: skip
+)
 def test_other_words_are_invalid_and_change_nothing(level, action, reason):
     before, after = play(level(*CORRIDOR), action)
     assert (after[1], after[4]["invalid_reason"], after[4]["effective"]) == (-0.1, reason, False)

@@ -118,10 +118,13 @@ def test_answers_do_not_depend_on_earlier_ones(far_apart, budget):
 @pytest.mark.parametrize(
     ("settings", "rooms"),
     [
-        (Settings(), 30), (Settings(5, 9, 2), 20), (Settings(7, 7, 2, 3, 30), 20),
-        (Settings(8, 8, 3, 3, 60), 10), (Settings(8, 8, 5, 3, 100), 3),
+        (Settings(), 30),
+        (Settings(5, 9, 2), 20),
+        (Settings(7, 7, 2, 3, 30), 20),
+        (Settings(8, 8, 3, 3, 60), 10),
+        (Settings(8, 8, 5, 3, 100), 3),
     ],
-)  # fmt: skip
+)
 def test_all_states_at_once_as_one_search_finds_them(generate, settings, rooms):
     rng, dead = np.random.default_rng(3), 0
     for _ in range(rooms):

@@ -30,13 +30,17 @@ GAME = draw_scene("bargain", 0).game
         ('```json\n{"action_type": "leave"}\n```', Act("leave")),
         ("```\nGood morning!\n```", speak("Good morning!")),
         ('<think>Or "No"?</think>\n{"action_type": "none"}', Act("none")),
-        ('or {"action_type": "none"}?</think>\n\n```json\n{"action_type": "leave"}\n```',
-            Act("leave")),
+        (
+            'or {"action_type": "none"}?</think>\n\n```json\n{"action_type": "leave"}\n```',
+            Act("leave"),
+        ),
         ("<think>Be nice.</think>Good morning!", speak("Good morning!")),
-        ('{"action_type": "speak", "argument": "So?", "offer": {"price": 40}}',
-            Act("speak", "So?", offer=(40,))),
+        (
+            '{"action_type": "speak", "argument": "So?", "offer": {"price": 40}}',
+            Act("speak", "So?", offer=(40,)),
+        ),
     ],
-)  # fmt: skip
+)
 def test_acts_are_parsed(text, act):
     assert parse_act(text, GAME) == act
 

@@ -267,15 +267,17 @@ def parts_of(env):
     talk, deal, side = inner.talk, inner.talk.scene.game.deals[1], inner.side
     fact = speak(talk.scene.facts[1 - side][0])
     talks = {
-        "what stands": {"standing": (deal, None)}, "whether it binds": {"firm": (True, False)},
+        "what stands": {"standing": (deal, None)},
+        "whether it binds": {"firm": (True, False)},
         "whether it is fresh": {"fresh": not talk.fresh},
         "what is pending": {"pending": Pending(deal, 0, (True, False))},
-        "what is agreed": {"agreed": deal}, "who accepted": {"accepted_by": 1},
+        "what is agreed": {"agreed": deal},
+        "who accepted": {"accepted_by": 1},
         "the end": {"said": (*talk.said, Said(side, Act("leave")))},
         "an own act": {"said": (*talk.said, Said(side, speak("Good day!")))},
         "how often": {"said": (*talk.said, *talk.said[:1])},
         "a fact that was told": {"said": (*talk.said, Said(1 - side, fact))},
-    }  # fmt: skip
+    }
     return {part: ("talk", talk._replace(**change)) for part, change in talks.items()} | {
         "the task": ("task_id", "another"),
         "whose turn it is": ("next", 1 - inner.next),

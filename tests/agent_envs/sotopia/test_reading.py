@@ -43,9 +43,11 @@ def test_written_out(line, written):
 
 
 LINES = {
-    "talk": ("My neighbour paid $30 for his.", "Good morning!", "I agree the cause is great.",
+    "talk": (
+        "My neighbour paid $30 for his.", "Good morning!", "I agree the cause is great.",
         "It was a great deal of work.", "I ride to work every day.", "Nice weather today.",
-        "He accepted an offer yesterday."),
+        "He accepted an offer yesterday.",
+    ),
     "unclear": (
         "I won't pay that, ok.", "Yes, it is a nice lamp.", "No, no, fine.", "I will cook tonight.",
     ),

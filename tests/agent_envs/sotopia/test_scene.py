@@ -21,10 +21,13 @@ def test_what_a_relationship_lets_see(level, side):
     )
     values = ", ".join(other.moral_values)
     seen = {
-        other.name: level >= 1, other.first_name: level >= 1, other.public_info: level >= 2,
-        f"Personality: {other.big_five}. Values: {values}.": level >= 3, other.secret: False,
+        other.name: level >= 1,
+        other.first_name: level >= 1,
+        other.public_info: level >= 2,
+        f"Personality: {other.big_five}. Values: {values}.": level >= 3,
+        other.secret: False,
         SCENE.show_goal(1 - side): False,
-    }  # fmt: skip
+    }
     assert {part: part in text for part in seen} == seen
     assert scene.name_side(1 - side) == (other.first_name if level else STRANGER)
     for part in (own.name, own.public_info, own.big_five, own.secret, SCENE.show_goal(side)):

@@ -294,8 +294,11 @@ REFUSED = [  # fields of the record A2, words of the message about it
         (1, {"A1": ["x"]}, "ins.json: record 'A1': an object is needed"),
         (1, {"A1": {"attributes": "x"}}, "ins.json: record 'A1': field 'attributes': a list"),
         (1, {"A1": {"instruction": 5}}, "ins.json: record 'A1': field 'instruction': a text"),
-        (1, {"A1": ASKED | {"instruction_attributes": []}},
-            "ins.*'instruction_attributes' has none"),
+        (
+            1,
+            {"A1": ASKED | {"instruction_attributes": []}},
+            "ins.*'instruction_attributes' has none",
+        ),
         (2, [5], r"human.json: an object by product id is needed, got \[5\]"),
         (2, {"A1": {}}, "human.json: record 'A1': a list of requests is needed"),
         (2, {"A1": [5]}, "human.json: record 'A1', request 0: an object is needed"),
@@ -304,7 +307,7 @@ REFUSED = [  # fields of the record A2, words of the message about it
             for field in ASKED
         ),
     ],
-)  # fmt: skip
+)
 def test_a_broken_record_is_named(record, wanted, place, content, why):
     contents = [[record()], {"A2": wanted("light")}, {}]
     one_field = place == 0 and isinstance(content, dict) and content

@@ -82,10 +82,12 @@ def test_an_episode_told_from_outside(shop):
         "[SEP] Reviews [SEP] Buy Now"
     )
     assert [step[0] for step in steps[:-1]] == [
-        f"WebShop [SEP] Instruction: [SEP] {goal} [SEP] Search", results, item,
+        f"WebShop [SEP] Instruction: [SEP] {goal} [SEP] Search",
+        results,
+        item,
         item.replace(" red [SEP]", " red (chosen) [SEP]"),
         item.replace(" red [SEP]", " red (chosen) [SEP]").replace(" s [SEP]", " s (chosen) [SEP]"),
-    ]  # fmt: skip
+    ]
     assert 'A1 [SEP] options [SEP] {"color": "red", "size": "s"} [SEP]' in steps[-1][0]
     assert "Your score (min 0.0, max 1.0) [SEP] 1.0 [SEP]" in steps[-1][0]
     assert [step[1:4] for step in steps[1:]] == [(0.0, False, False)] * 4 + [(1.0, True, False)]

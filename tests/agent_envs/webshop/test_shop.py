@@ -180,18 +180,22 @@ def test_a_value_that_two_options_have(shoes, clicks, strict):
     ("action", "upstream", "strict"),
     [
         ("search[X Y]", ("search", "x y"), ("search", "x y")),
-        ("search[a]b]", ("search", "a]b"), ("search", "a]b")), ("search[ ]", ("search", " "), None),
+        ("search[a]b]", ("search", "a]b"), ("search", "a]b")),
+        ("search[ ]", ("search", " "), None),
         ("search[x] tail", ("search", "x"), None),
-        ("search[x]\n", ("search", "x"), ("search", "x")), (" search[x] ", None, ("search", "x")),
-        ("search[a\nb]", None, ("search", "a\nb")), ("click[a][b]", None, ("click", "a][b")),
-        ("click[a[b]", None, ("click", "a[b")), ("search[a]\n\nclick[b]", ("search", "a"), None),
+        ("search[x]\n", ("search", "x"), ("search", "x")),
+        (" search[x] ", None, ("search", "x")),
+        ("search[a\nb]", None, ("search", "a\nb")),
+        ("click[a][b]", None, ("click", "a][b")),
+        ("click[a[b]", None, ("click", "a[b")),
+        ("search[a]\n\nclick[b]", ("search", "a"), None),
         ("search[research[a]", None, ("search", "research[a")),
         ("click[Buy Now]", ("click", "buy now"), ("click", "buy now")),
         *((act, None, None) for act in ("search[a] click[b]", "click[a], then search[b]", "[x]")),
         *((act, None, None) for act in ("search[a] Click[b]", "Search[x]", "search [x]", "")),
         *((act, None, None) for act in ("search[]", "think[x]", "Action: search[x]", "search")),
     ],
-)  # fmt: skip
+)
 def test_the_forms_of_actions(shoes, action, upstream, strict):
     catalogue = open_catalogue(shoes(1))
     for mended, expected in ((False, upstream), (True, strict)):

@@ -146,32 +146,48 @@ class SharedWorld(Hallway):
 
 OTHER_OUTCOME = "the same anchor and action have different outcomes.*"
 FAULTS = [
-    (state(lambda env, turn: {"anchor": "here"}),
-        "the anchor came before, but 'open' was not listed both times"),
-    (remember(lambda env: setattr(env, "done", -1), told=list_less_later),
-        "the anchor came before, but 'left' was not listed both times"),
-    (remember(lambda env: setattr(env, "jammed", False), act=act_jammed),
-        "after the invalid turn .* the action 'open' pays 0.5 instead of 1.0"),
-    (remember(lambda env: setattr(env, "key", False), act=act_with_key),
-        rf"{OTHER_OUTCOME}'open' gives\n  reward"),
+    (
+        state(lambda env, turn: {"anchor": "here"}),
+        "the anchor came before, but 'open' was not listed both times",
+    ),
+    (
+        remember(lambda env: setattr(env, "done", -1), told=list_less_later),
+        "the anchor came before, but 'left' was not listed both times",
+    ),
+    (
+        remember(lambda env: setattr(env, "jammed", False), act=act_jammed),
+        "after the invalid turn .* the action 'open' pays 0.5 instead of 1.0",
+    ),
+    (
+        remember(lambda env: setattr(env, "key", False), act=act_with_key),
+        rf"{OTHER_OUTCOME}'open' gives\n  reward",
+    ),
     (hide_step(invalid_reason="error"), rf"{OTHER_OUTCOME}'open' gives\n  invalid_reason"),
     (hide_step(failure=True), rf"{OTHER_OUTCOME}'open' gives\n  terminated"),
-    (remember(lambda env: setattr(env, "been", {-1}), act=act_paying_first_visits),
-        rf"{OTHER_OUTCOME}reward (0\.0 or 0\.1|0\.1 or)"),
-    (state(lambda env, turn: {"extra": {**turn.extra, "now": int(time.time()) // 60 * 60}}),
-        r"info\['now'\] = \d+ is the time of day"),
-    (state(lambda env, turn: {"extra": {**turn.extra, "at": time.strftime("on %Y-%m-%d")}}),
-        r"info\['at'\] has today's date"),
+    (
+        remember(lambda env: setattr(env, "been", {-1}), act=act_paying_first_visits),
+        rf"{OTHER_OUTCOME}reward (0\.0 or 0\.1|0\.1 or)",
+    ),
+    (
+        state(lambda env, turn: {"extra": {**turn.extra, "now": int(time.time()) // 60 * 60}}),
+        r"info\['now'\] = \d+ is the time of day",
+    ),
+    (
+        state(lambda env, turn: {"extra": {**turn.extra, "at": time.strftime("on %Y-%m-%d")}}),
+        r"info\['at'\] has today's date",
+    ),
     (alter(begin=keep_cell), "the same seed and actions give another episode.*shown by .*, reset"),
     (use_what_it_gave(), "after the caller emptied the lists of each info"),
     (alter(act=change_panel), "the panel changed during an episode"),
     (inform(lambda info: info.update(cells=CELLS)), "shares a list or dict with the turn before"),
-    (remember(lambda env: setattr(env, "path", []), step=grow_path),
-        "changed the turn before it: info differs: 'cells'"),
+    (
+        remember(lambda env: setattr(env, "path", []), step=grow_path),
+        "changed the turn before it: info differs: 'cells'",
+    ),
     (draw_on_canvas(), "changed the turn before it: observation differs"),
     (alter(begin=draw_globally), "Python's or NumPy's global generator"),
     (SharedWorld(), "after a deep copy made at reset had played on, step 1 .*: 'steps': 0 and 1"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("env", "words"), FAULTS, ids=[words for _, words in FAULTS])

@@ -13,13 +13,17 @@ pytestmark = pytest.mark.slow
 
 STRICT = {"strict_compat": True}
 MODES = [
-    ("SearchQA-v0", {}), ("SearchQA-v0", {"reward": "format", "max_searches": 2, "max_turns": 7}),
-    ("SearchQA-v0", {"protocol": "verl_agent", "reward": "sub_em"}), ("SearchQA-v0", STRICT),
+    ("SearchQA-v0", {}),
+    ("SearchQA-v0", {"reward": "format", "max_searches": 2, "max_turns": 7}),
+    ("SearchQA-v0", {"protocol": "verl_agent", "reward": "sub_em"}),
+    ("SearchQA-v0", STRICT),
     ("SearchQA-v0", STRICT | {"reward": "format"}),
-    ("SearchQA-v0", STRICT | {"protocol": "verl_agent"}), ("WikiSearch-v0", {"max_turns": 6}),
+    ("SearchQA-v0", STRICT | {"protocol": "verl_agent"}),
+    ("WikiSearch-v0", {"max_turns": 6}),
     ("WikiSearch-v0", {"max_turns": 6, "reward": "merged"}),
-    ("WikiSearch-v0", STRICT | {"reward": "merged"}), ("WikiSearch-v0", {"protocol": "wiki_pages"}),
-]  # fmt: skip
+    ("WikiSearch-v0", STRICT | {"reward": "merged"}),
+    ("WikiSearch-v0", {"protocol": "wiki_pages"}),
+]
 
 
 def make(name, **options):
@@ -48,9 +52,12 @@ READS = {
     name for name in NON_SOLVERS if "title" in name and ", not" not in name and "query" in name
 }
 NAMES = [
-    ("SearchQA-v0", "f1"), ("SearchQA-v0", "sub_em"), ("SearchQA-v0", "format"),
-    ("WikiSearch-v0", "outcome"), ("WikiSearch-v0", "merged"),
-]  # fmt: skip
+    ("SearchQA-v0", "f1"),
+    ("SearchQA-v0", "sub_em"),
+    ("SearchQA-v0", "format"),
+    ("WikiSearch-v0", "outcome"),
+    ("WikiSearch-v0", "merged"),
+]
 
 
 @pytest.mark.parametrize(("name", "reward"), NAMES)

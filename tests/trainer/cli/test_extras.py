@@ -97,10 +97,13 @@ def test_play_audit_and_assets_need_no_more():
 def test_a_call_names_the_extra_it_needs_in_a_line(tmp_path):
     run = run_folder(tmp_path)
     extras = {
-        "train alfworld mgr pocket": "train", "eval pocket": "train", "study wiki": "train",
-        f"report {run}": "report", f"compare {run} {run} --step 5": "report",
+        "train alfworld mgr pocket": "train",
+        "eval pocket": "train",
+        "study wiki": "train",
+        f"report {run}": "report",
+        f"compare {run} {run} --step 5": "report",
         "retrieval serve": "search",
-    }  # fmt: skip
+    }
     answers, _ = without(WITH_CLI_ONLY, *extras)
     for extra, (code, _, said) in zip(extras.values(), answers, strict=True):
         line = said.partition(f"\n({TRACEBACK}=1 ")[0]

