@@ -205,23 +205,34 @@ def parts(inner, goal):
 
 
 PAID = [
-    ("AlfWorld-v0", {"max_turns": 15}, False), ("AlfWorld-v0", {"success_reward": 10.0}, True),
+    ("AlfWorld-v0", {"max_turns": 15}, False),
+    ("AlfWorld-v0", {"success_reward": 10.0}, True),
     ("Sokoban-v0", {"reward": "success", "max_turns": 15}, False),
-    ("Sokoban-v0", {"max_turns": 15}, True), ("Bifurcation-v0", {}, False),
-    ("EZPoints-v0", {}, False), ("EZPoints-v0", {"reward": "verl-agent"}, True),
-    ("EZPoints-v0", {"reward": "rl4vlm"}, True), ("WebShop-v0", {}, False),
-    ("WebShop-v0", {"reward": "score"}, True), ("WebShop-v0", {"reward": "success10"}, True),
-    ("Sotopia-v0", {"reward": "success"}, False), ("Sotopia-v0", {}, True),
-    ("Sotopia-v0", {"reward": "weighted"}, True), ("AppWorld-v0", {"max_turns": 12}, False),
+    ("Sokoban-v0", {"max_turns": 15}, True),
+    ("Bifurcation-v0", {}, False),
+    ("EZPoints-v0", {}, False),
+    ("EZPoints-v0", {"reward": "verl-agent"}, True),
+    ("EZPoints-v0", {"reward": "rl4vlm"}, True),
+    ("WebShop-v0", {}, False),
+    ("WebShop-v0", {"reward": "score"}, True),
+    ("WebShop-v0", {"reward": "success10"}, True),
+    ("Sotopia-v0", {"reward": "success"}, False),
+    ("Sotopia-v0", {}, True),
+    ("Sotopia-v0", {"reward": "weighted"}, True),
+    ("AppWorld-v0", {"max_turns": 12}, False),
     ("AppWorld-v0", {"reward": "fraction", "max_turns": 12}, True),
-    ("AppWorld-v0", {"reward": "penalty", "max_turns": 12}, True), ("SearchQA-v0", {}, False),
-    ("SearchQA-v0", {"strict_compat": True}, False), ("SearchQA-v0", {"reward": "sub_em"}, False),
+    ("AppWorld-v0", {"reward": "penalty", "max_turns": 12}, True),
+    ("SearchQA-v0", {}, False),
+    ("SearchQA-v0", {"strict_compat": True}, False),
+    ("SearchQA-v0", {"reward": "sub_em"}, False),
     ("SearchQA-v0", {"reward": "f1", "strict_compat": True}, True),
-    ("SearchQA-v0", {"reward": "format"}, True), ("WikiSearch-v0", {}, False),
+    ("SearchQA-v0", {"reward": "format"}, True),
+    ("WikiSearch-v0", {}, False),
     ("WikiSearch-v0", {"reward": "sub_em", "strict_compat": True}, False),
     ("WikiSearch-v0", {"reward": "f1", "strict_compat": True}, True),
-    ("WikiSearch-v0", {"reward": "outcome"}, True), ("WikiSearch-v0", {"reward": "merged"}, True),
-]  # fmt: skip
+    ("WikiSearch-v0", {"reward": "outcome"}, True),
+    ("WikiSearch-v0", {"reward": "merged"}, True),
+]
 
 
 @pytest.mark.parametrize(("env_id", "options", "graded"), PAID)

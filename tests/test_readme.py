@@ -16,10 +16,17 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[1]
 PAGES = (
-    "README.md", "docs/appworld.md", "docs/audit.md", "docs/environments.md",
-    "docs/integrations.md", "docs/integrations/gymnasium.md", "docs/puzzles.md",
-    "docs/search_qa.md", "docs/sotopia.md", "docs/webshop.md",
-)  # fmt: skip
+    "README.md",
+    "docs/appworld.md",
+    "docs/audit.md",
+    "docs/environments.md",
+    "docs/integrations.md",
+    "docs/integrations/gymnasium.md",
+    "docs/puzzles.md",
+    "docs/search_qa.md",
+    "docs/sotopia.md",
+    "docs/webshop.md",
+)
 BROWSER = pytest.mark.skipif(not shutil.which("chromedriver"), reason="no Chromium")
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?", re.DOTALL | re.MULTILINE)
 BLOCKS = [

@@ -35,11 +35,17 @@ def test_an_episode_from_outside():
     # length 4; the seed's second draw put the agent into a cell 0..3
     assert observation == "You are in a hallway."
     assert info == {
-        "goal": "open the door 4 steps away", "valid": True, "invalid_reason": "",
-        "progress": env.cell / 5, "anchor": f"4/{env.cell}", "success": False,
-        "admissible_actions": ["left", "right"], "task_id": "toy/train/4", "turn": 0,
+        "goal": "open the door 4 steps away",
+        "valid": True,
+        "invalid_reason": "",
+        "progress": env.cell / 5,
+        "anchor": f"4/{env.cell}",
+        "success": False,
+        "admissible_actions": ["left", "right"],
+        "task_id": "toy/train/4",
+        "turn": 0,
         "cells": [0, 1, 2, 3],
-    }  # fmt: skip
+    }
     assert list(info)[:-1] == list(INFO_KEYS)
     *before, last = walk_to_the_end(env)
     assert last[:4] == ("It opens.", 1.0, True, False)

@@ -99,15 +99,23 @@ def test_an_answer_is_the_content_of_the_message(server, endpoint, message, text
 
 
 JSON = [
-    '{"a": 1}', ' \n{"a": 1}\n ', '```json\n{"a": 1}\n```', '```\n{"a": 1}\n```',
-    'Sure! Here it is:\n```json\n{\n  "a": 1\n}\n```\nDo ask again.', 'The answer is {"a": 1}.',
-    'In set notation {x}: {"a": 1}', 'First {"a": 7}, on reflection {"a": 1}',
+    '{"a": 1}',
+    ' \n{"a": 1}\n ',
+    '```json\n{"a": 1}\n```',
+    '```\n{"a": 1}\n```',
+    'Sure! Here it is:\n```json\n{\n  "a": 1\n}\n```\nDo ask again.',
+    'The answer is {"a": 1}.',
+    'In set notation {x}: {"a": 1}',
+    'First {"a": 7}, on reflection {"a": 1}',
     '<think>perhaps {"a": 5}?</think>{"a": 1}',
     '<think>perhaps {"a": 5}?</think>\n\n```json\n{"a": 1}\n```',
-    'perhaps {"a": 5}?</think>{"a": 1}', '{"a": 1, "b": "</think>"}',
-    '<think>hm</think>{"a": 1, "b": "</think>{\\"a\\": 3}"}', '{"a": "1"}', '{"a": " 1.0 "}',
+    'perhaps {"a": 5}?</think>{"a": 1}',
+    '{"a": 1, "b": "</think>"}',
+    '<think>hm</think>{"a": 1, "b": "</think>{\\"a\\": 3}"}',
+    '{"a": "1"}',
+    '{"a": " 1.0 "}',
     '{"a": 1e0}',
-]  # fmt: skip
+]
 NO_JSON = [
     "no", "{", '{"a": }', '<think>{"a": 1}', '<think>{"a": 1}</think>', "[]", "[1]", "null", '"a"',
     '{"b": 1}', '{"a": "one"}', '{"a": true}', '{"a": NaN}', '{"a": 1e999}', '{"a": null}',

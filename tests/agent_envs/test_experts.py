@@ -20,12 +20,17 @@ from agent_envs.webshop.pages import slice_results
 pytestmark = pytest.mark.slow
 
 HAVE = {
-    "AlfWorld-v0": ["explorer", "oracle"], "AppWorld-v0": ["explorer"],
-    "Bifurcation-v0": ["explorer"], "EZPoints-v0": ["explorer"], "SearchQA-v0": ["oracle"],
-    "Sokoban-v0": ["explorer"], "Sotopia-v0": ["explorer", "oracle"],
-    "VisualSokoban-v0": ["explorer"], "WebShop-v0": ["explorer", "oracle"],
+    "AlfWorld-v0": ["explorer", "oracle"],
+    "AppWorld-v0": ["explorer"],
+    "Bifurcation-v0": ["explorer"],
+    "EZPoints-v0": ["explorer"],
+    "SearchQA-v0": ["oracle"],
+    "Sokoban-v0": ["explorer"],
+    "Sotopia-v0": ["explorer", "oracle"],
+    "VisualSokoban-v0": ["explorer"],
+    "WebShop-v0": ["explorer", "oracle"],
     "WikiSearch-v0": ["oracle"],
-}  # fmt: skip
+}
 """The site of WebShop has WebShop's."""
 EACH = [(env_id, name) for env_id, names in HAVE.items() for name in names]
 

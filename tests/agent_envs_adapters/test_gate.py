@@ -236,11 +236,17 @@ def test_an_idle_session_is_closed():
 @pytest.mark.parametrize(
     ("path", "method", "status"),
     [
-        ("/schema", "GET", 200), ("/Odd-v0/splits", "GET", 200), ("/mcp", "POST", 200),
-        ("/", "GET", 404), ("/reset", "POST", 404), ("/docs", "GET", 404), ("//tasks", "POST", 404),
-        ("/../../etc/passwd", "GET", 404), ("/Other-v0/tasks", "POST", 404),
+        ("/schema", "GET", 200),
+        ("/Odd-v0/splits", "GET", 200),
+        ("/mcp", "POST", 200),
+        ("/", "GET", 404),
+        ("/reset", "POST", 404),
+        ("/docs", "GET", 404),
+        ("//tasks", "POST", 404),
+        ("/../../etc/passwd", "GET", 404),
+        ("/Other-v0/tasks", "POST", 404),
     ],
-)  # fmt: skip
+)
 def test_pages(path, method, status):
     answered, body = page(gate(), path, method=method)
     assert answered == status

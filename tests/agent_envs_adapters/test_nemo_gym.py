@@ -68,10 +68,15 @@ class Model(BaseHTTPRequestHandler):
         summary = [{"type": "summary_text", "text": thoughts.removeprefix("<think>")}]
         reasoning = {"id": f"r{turn}", "type": "reasoning", "summary": summary}
         answer = {
-            "id": "1", "created_at": 0, "model": "fake", "object": "response",
-            "output": [reasoning, message], "parallel_tool_calls": True, "tool_choice": "auto",
+            "id": "1",
+            "created_at": 0,
+            "model": "fake",
+            "object": "response",
+            "output": [reasoning, message],
+            "parallel_tool_calls": True,
+            "tool_choice": "auto",
             "tools": [],
-        }  # fmt: skip
+        }
         data = json.dumps(answer).encode()
         self.send_response(200)
         self.send_header("content-type", "application/json")
@@ -100,11 +105,16 @@ def action(text):
     return {
         "responses_create_params": {"input": []},
         "response": {
-            "id": "1", "created_at": 0, "model": "fake", "object": "response",
-            "parallel_tool_calls": True, "tool_choice": "auto", "tools": [],
+            "id": "1",
+            "created_at": 0,
+            "model": "fake",
+            "object": "response",
+            "parallel_tool_calls": True,
+            "tool_choice": "auto",
+            "tools": [],
             "output": [{**item, "content": content}],
         },
-    }  # fmt: skip
+    }
 
 
 @contextmanager

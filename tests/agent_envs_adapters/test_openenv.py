@@ -250,14 +250,19 @@ def test_tasks_and_splits(url):
     [
         ("task", {"split": "train", "index": 600}, 422),
         ("task", {"split": "train", "index": "x"}, 422),
-        ("task", {"split": "train", "index": 1, "more": 1}, 422), ("task", b"[" * 5000, 400),
-        ("task", b'{"split": "train", "index": ' + b"9" * 5000 + b"}", 400), ("task", b"", 422),
-        ("tasks", {"split": "test"}, 422), ("tasks", {"split": "\ud800"}, 422),
+        ("task", {"split": "train", "index": 1, "more": 1}, 422),
+        ("task", b"[" * 5000, 400),
+        ("task", b'{"split": "train", "index": ' + b"9" * 5000 + b"}", 400),
+        ("task", b"", 422),
+        ("tasks", {"split": "test"}, 422),
+        ("tasks", {"split": "\ud800"}, 422),
         ("task", {"split": "train", "index": 1, "\ud800": 1}, 422),
-        ("tasks", b'{"split": NaN}', 422), ("tasks", [], 422),
-        ("task_range", {"split": "train", "start": 10**3000}, 200), ("tasks", b"x" * 300_000, 413),
+        ("tasks", b'{"split": NaN}', 422),
+        ("tasks", [], 422),
+        ("task_range", {"split": "train", "start": 10**3000}, 200),
+        ("tasks", b"x" * 300_000, 413),
     ],
-)  # fmt: skip
+)
 def test_hostile_requests_get_an_answer(url, path, body, status):
     answered, content = posted(url, f"/AlfWorld-v0/{path}", body)
     assert answered == status

@@ -53,11 +53,19 @@ def make(tmp_path):
     def made(*, model=None, episodes=None, rollout=None, config=None, **options):
         source = episodes or Episodes("AlfWorld-v0", data="embedded", max_turns=4)
         given = {
-            "use_cpu": True, "bf16": False, "gradient_checkpointing": False,
-            "per_device_train_batch_size": 8, "num_generations": 4, "max_completion_length": 1024,
-            "max_steps": 2, "learning_rate": 1e-4, "logging_steps": 1, "save_strategy": "no",
-            "report_to": "none", "disable_tqdm": True,
-        }  # fmt: skip
+            "use_cpu": True,
+            "bf16": False,
+            "gradient_checkpointing": False,
+            "per_device_train_batch_size": 8,
+            "num_generations": 4,
+            "max_completion_length": 1024,
+            "max_steps": 2,
+            "learning_rate": 1e-4,
+            "logging_steps": 1,
+            "save_strategy": "no",
+            "report_to": "none",
+            "disable_tqdm": True,
+        }
         return CreditGRPOTrainer(
             model or resolve("pocket"),
             args=GRPOConfig(str(tmp_path / "out"), **(given | (config or {}))),

@@ -18,10 +18,20 @@ from trainer import recipe
 from trainer.errors import RecipeError
 
 BRIEF = [
-    "env.id=corridor:Corridor", "env.data=auto", "env.games=0", "run.steps=1", "run.threads=1",
-    "sft.steps=1", "sft.episodes=1", "sampling.tasks=1", "sampling.rollouts=2", "env.max_turns=3",
-    "sampling.max_reply_tokens=8", "sampling.max_tokens=2000", "eval.tasks=2",
-]  # fmt: skip
+    "env.id=corridor:Corridor",
+    "env.data=auto",
+    "env.games=0",
+    "run.steps=1",
+    "run.threads=1",
+    "sft.steps=1",
+    "sft.episodes=1",
+    "sampling.tasks=1",
+    "sampling.rollouts=2",
+    "env.max_turns=3",
+    "sampling.max_reply_tokens=8",
+    "sampling.max_tokens=2000",
+    "eval.tasks=2",
+]
 METHODS = ["grpo", "mgr"]
 HERE = str(Path(__file__).parents[1] / "trainer")
 CALL = """

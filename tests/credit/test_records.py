@@ -57,9 +57,16 @@ def test_json_and_pickle_bring_back_the_same_record(record):
 def test_what_a_record_knows_by_itself():
     record = TurnRecord.of(PLAIN)
     assert record.to_dict() == PLAIN | {
-        "invalid_reason": "", "progress": 0.0, "reward": 0.0, "turn_reward": {}, "entropy": None,
-        "span": None, "outcome": None, "success": None, "version": 1,
-    }  # fmt: skip
+        "invalid_reason": "",
+        "progress": 0.0,
+        "reward": 0.0,
+        "turn_reward": {},
+        "entropy": None,
+        "span": None,
+        "outcome": None,
+        "success": None,
+        "version": 1,
+    }
 
 
 def test_numbers_that_leave_their_range_by_rounding_are_set_to_its_end():

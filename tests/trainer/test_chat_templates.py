@@ -31,8 +31,13 @@ MARK = re.compile(
     r"|<(?:start|end)_of_[a-z]+>|\[/?(?:INST|THINK)\]"
 )
 TEXTS = {
-    "<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>",
-}  # fmt: skip
+    "<think>",
+    "</think>",
+    "<tool_call>",
+    "</tool_call>",
+    "<tool_response>",
+    "</tool_response>",
+}
 ENDS = {
     "cohere": "<|END_OF_TURN_TOKEN|>", "cohere2": "<|END_RESPONSE|>",
     "deepseek": "<｜end▁of▁sentence｜>", "diffusion": "<turn|>", "gemma4": "<turn|>",

@@ -25,10 +25,16 @@ from .vllms import REASON, THERE, served
 pytestmark = [pytest.mark.vllm, pytest.mark.skipif(not THERE, reason=REASON)]
 
 TEXT = {
-    "alfworld gigpo": [], "webshop gigpo": [], "search mt_grpo": [], "search_r1 grpo": [],
-    "wiki mt_grpo": [], "appworld loop": [], "sotopia grpo": [],
-    "sokoban stapo": ["env.id=Sokoban-v0"], "ezpoints mgr": ["env.options={observation='text'}"],
-}  # fmt: skip
+    "alfworld gigpo": [],
+    "webshop gigpo": [],
+    "search mt_grpo": [],
+    "search_r1 grpo": [],
+    "wiki mt_grpo": [],
+    "appworld loop": [],
+    "sotopia grpo": [],
+    "sokoban stapo": ["env.id=Sokoban-v0"],
+    "ezpoints mgr": ["env.options={observation='text'}"],
+}
 SHORT = [
     "engine.name=vllm", "env.max_turns=3", "env.data=embedded", "policy.dtype=float32",
     "policy.lora.rank=0", "sampling.tasks=2", "sampling.rollouts=2",

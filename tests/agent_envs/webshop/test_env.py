@@ -94,10 +94,18 @@ def test_an_episode_told_from_outside(shop):
     # of the attribute, two options and the price: 2, 3 and 4 of 4
     assert [step[4]["progress"] for step in steps] == [0, 0, 0.5, 0.75, 1, 1]
     assert start == {
-        "goal": goal, "valid": True, "invalid_reason": "", "progress": 0.0,
-        "anchor": start["anchor"], "success": False, "admissible_actions": ["search[<keywords>]"],
-        "task_id": "A1-0", "turn": 0, "reward_terms": {}, "title_nouns": "words",
-    }  # fmt: skip
+        "goal": goal,
+        "valid": True,
+        "invalid_reason": "",
+        "progress": 0.0,
+        "anchor": start["anchor"],
+        "success": False,
+        "admissible_actions": ["search[<keywords>]"],
+        "task_id": "A1-0",
+        "turn": 0,
+        "reward_terms": {},
+        "title_nouns": "words",
+    }
     clicks = [[a[6:-1] for a in step[4]["admissible_actions"]] for step in steps[1:3]]
     tabs = ["description", "features", "reviews"]
     assert clicks[0] == ["back to search", "a1", "b1"]

@@ -27,10 +27,16 @@ def small(tiny_folder):
         return recipe.load(
             "alfworld mgr pocket",
             [
-                f"env.id=truth_worlds:{world}", "env.max_turns=3", "env.data=auto",
-                f"policy.model={tiny_folder}", "sampling.rollouts=6", "sampling.temperature=0.4",
-                "sampling.max_reply_tokens=2", "run.threads=1", *options,
+                f"env.id=truth_worlds:{world}",
+                "env.max_turns=3",
+                "env.data=auto",
+                f"policy.model={tiny_folder}",
+                "sampling.rollouts=6",
+                "sampling.temperature=0.4",
+                "sampling.max_reply_tokens=2",
+                "run.threads=1",
+                *options,
             ],
-        )  # fmt: skip
+        )
 
     return make
