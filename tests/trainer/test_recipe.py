@@ -83,10 +83,20 @@ def test_the_order_of_words_does_not_matter():
 
 
 def test_a_condition_goes_above_what_is_general():
-    general, special = recipe.load("sokoban stapo"), recipe.load("webshop stapo")
-    assert "anchors" not in general.credit.options
-    assert special.credit.options["anchors"] == "similar"
-    assert recipe.load("webshop stapo pocket").credit.options["anchors"] == "exact"
+    general, special = recipe.load("alfworld stapo"), recipe.load("webshop stapo")
+    assert "mode" not in general.credit.options
+    assert special.credit.options["mode"] == "mean_norm"
+    assert recipe.load("webshop stapo pocket").credit.options["mode"] == "mean_std_norm"
+
+
+@pytest.mark.parametrize("name", ["stapo", "stapo_dynamic"])
+@pytest.mark.parametrize("model", ["", " pocket"])
+@pytest.mark.parametrize("environment", recipes.names("environment"))
+def test_stapo_without_its_terms_is_gigpo_in_every_setting(environment, model, name):
+    """STAPO App. H."""
+    its = recipe.load(f"{environment} {name}{model}").credit.options
+    own = recipe.load(f"{environment} gigpo{model}").credit.options
+    assert {key: its.get(key) for key in own} == own
 
 
 def test_a_value_has_its_file_and_source():
