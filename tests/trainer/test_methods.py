@@ -544,7 +544,14 @@ def test_the_first_round_is_grpo_and_the_second_has_a_model(tmp_path):
     assert told["trajectories"] == 8
     assert told["steps"] == [1, 2]
     assert not told["diverged"]
-    assert {"error", "error_of_mean", "film_effect", "shuffle_effect", "film_scale"} <= told.keys()
+    assert {
+        "error",
+        "error_of_mean",
+        "film_effect",
+        "shuffle_effect",
+        "shuffle_worse",
+        "film_scale",
+    } <= told.keys()
 
 
 def test_hidden_states_are_those_before_the_end_of_each_reply():
@@ -570,6 +577,7 @@ def recorded_run(tmp_path, steps=6, *, options=()):
         lengths = rng.integers(2, 5, size=24)
         outcome = (rng.random(24) < 0.5).astype(float)
         turns = turns_of(lengths, outcome)
+        turns = replace(turns, progress=outcome[turns.trajectory])
         sign = rng.choice([-1.0, 1.0], 24)
         states = rng.normal(size=(len(turns), 32)) * 0.1
         first = turns.position == 0
