@@ -124,7 +124,7 @@ def test_warm_starts_that_learn_from_an_oracle():
 QWEN = "sampling.rollouts=8 policy.model=Qwen/Qwen2.5-1.5B-Instruct"
 FULL = f"{QWEN} update.kl_target=0.0 policy.lora.rank=0"
 LORA = f"{QWEN} update.kl_target=0.04 policy.lora.rank=32"
-HAS = f"{LORA} update.learning_rate=5e-6 sampling.tasks=10"
+HAS = f"{LORA} update.learning_rate=5e-6 sampling.tasks=80"
 SOTOPIA = (
     "run.steps=800 update.learning_rate=5e-7 sampling.temperature=0.7 sampling.tasks=16 "
     "sampling.rollouts=8 sampling.max_reply_tokens=2048 sampling.max_tokens=8192 "
