@@ -30,6 +30,21 @@ def test_the_fence_itself_is_inside():
     assert outliers(np.arange(9.0), lam=0.25).tolist() == [True] + [False] * 7 + [True]
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"mode": "mean_norm"},
+        {"baseline": "step", "omega": 0.5, "eps": 0.1},
+        {"anchors": "similar", "threshold": 0.5, "gamma": 0.5},
+    ],
+)
+@given(turns=batches())
+def test_the_advantage_is_gigpos_bit_for_bit(turns, options):  # App. H
+    its, own = (credit.make(name, **options)(turns) for name in ("stapo", "gigpo"))
+    assert its.tobytes() == own.tobytes()
+
+
 def stay(**columns):
     """Ten turns in one state; all but one have entropy near 1."""
     entropy = [1.0, 1.1, 0.9, 1.0, 1.05, 0.95, 1.0, 1.02, 0.98, 3.0]

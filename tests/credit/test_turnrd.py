@@ -200,8 +200,10 @@ def test_shuffled_goals_hurt_a_model_that_uses_them():
     with torch.no_grad():
         aware.film.weight[16:] = 1.0  # the shift equals the goal
     goal = torch.tensor([[1.0], [-1.0]])
-    target = aware(states, mask, goal).predicted
-    worse = turnrd.shuffle_effect(aware, states, mask, goal, target + 0.1)
-    assert worse > 1
-    same = turnrd.shuffle_effect(aware, states, mask, torch.ones(2, 1), target + 0.1)
-    assert same == pytest.approx(0)
+    dense = aware(states, mask, goal).values + 0.1
+    assert turnrd.shuffle_effect(aware, states, mask, goal, dense)[0] > 1
+    # groups of a goal stand together: all of them get the other goal
+    many = [part.repeat_interleave(4, 0) for part in (states, mask, goal, dense)]
+    assert turnrd.shuffle_effect(aware, *many)[1] == 1
+    same = turnrd.shuffle_effect(aware, states, mask, torch.ones(2, 1), dense)
+    assert same == (0, 0)

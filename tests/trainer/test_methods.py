@@ -163,11 +163,15 @@ def test_advantages_by_hand():
     # one trajectory, tokens of turns 0, 0, 1; rewards 2 and 3 at tokens 1 and 2; γ = λ = 1/2
     turn, values = torch.tensor([0, 0, 1]), np.array([1.0, 2.0, 4.0])
     advantage, returns = critic.compute_gae(
-        turn, values, np.array([2.0, 3.0]), turns_of([2], [1.0]), gamma=0.5, lam=0.5
+        turn, values, np.array([2.0, 3.0]), np.array([0, 0]), gamma=0.5, lam=0.5
     )
     # errors: 0 + .5*2 - 1 = 0;  2 + .5*4 - 2 = 2;  3 - 4 = -1
     assert advantage.tolist() == [0 + 0.25 * (2 - 0.25), 2 - 0.25, -1]
     assert returns.tolist() == [1.4375, 3.75, 3.0]
+    # turns as samples of their own: errors 0, 2 - 2; -1
+    options = {"gamma": 0.5, "lam": 0.5}
+    alone, _ = critic.compute_gae(turn, values, np.array([2.0, 3.0]), np.arange(2), **options)
+    assert alone.tolist() == [0.0, 0.0, -1.0]
 
 
 def test_ppo_is_paid_by_the_environment_and_mgr_by_r_final():
@@ -178,6 +182,20 @@ def test_ppo_is_paid_by_the_environment_and_mgr_by_r_final():
     mgr = credit.MGR(gate="none")
     turns = replace(turns, group=np.zeros(2, int), outcome=np.array([1.0, 0.0]))
     assert critic.compute_turn_rewards(mgr, turns, rng).tolist() == mgr.rewards(turns).tolist()
+
+
+@pytest.mark.parametrize(("span", "raised"), [("auto", False), ("trajectory", True)])
+def test_mgr_with_a_critic_raises_no_invalid_turn(tmp_path, span, raised):
+    """MGR Algorithm 1, l. 30-32: a turn is a sample, so that no later turn pays an invalid one."""
+    options = [CRITIC, "credit.options.gate=none", f"credit.models.critic.span={span}"]
+    method = make_method(chosen("credit.name=mgr", *options))
+    method.begin(tiny(), tmp_path)
+    rollout = play(method.policy)
+    valid = np.arange(len(rollout.turns)) % 3 > 0
+    rows = method.credit(replace(rollout, turns=replace(rollout.turns, valid=valid))).rows
+    turn, before = (np.concatenate([getattr(r, k) for r in rows]) for k in ("turn", "returns"))
+    means = np.bincount(turn, before) / np.bincount(turn)  # the critic's values are 0
+    assert (means[~valid] > 0).any() == raised
 
 
 def test_a_critic_learns_what_will_come_and_leaves_the_policy_alone(tmp_path):
@@ -509,7 +527,14 @@ def test_the_first_round_is_grpo_and_the_second_has_a_model(tmp_path):
     assert told["trajectories"] == 8
     assert told["steps"] == [1, 2]
     assert not told["diverged"]
-    assert {"error", "error_of_mean", "film_effect", "shuffle_effect", "film_scale"} <= told.keys()
+    assert {
+        "error",
+        "error_of_mean",
+        "film_effect",
+        "shuffle_effect",
+        "shuffle_worse",
+        "film_scale",
+    } <= told.keys()
 
 
 def test_hidden_states_are_those_before_the_end_of_each_reply():
@@ -535,6 +560,7 @@ def recorded_run(tmp_path, steps=6, *, options=()):
         lengths = rng.integers(2, 5, size=24)
         outcome = (rng.random(24) < 0.5).astype(float)
         turns = turns_of(lengths, outcome)
+        turns = replace(turns, progress=outcome[turns.trajectory])
         sign = rng.choice([-1.0, 1.0], 24)
         states = rng.normal(size=(len(turns), 32)) * 0.1
         first = turns.position == 0

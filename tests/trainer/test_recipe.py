@@ -83,10 +83,20 @@ def test_the_order_of_words_does_not_matter():
 
 
 def test_a_condition_goes_above_what_is_general():
-    general, special = recipe.load("sokoban stapo"), recipe.load("webshop stapo")
-    assert "anchors" not in general.credit.options
-    assert special.credit.options["anchors"] == "similar"
-    assert recipe.load("webshop stapo pocket").credit.options["anchors"] == "exact"
+    general, special = recipe.load("alfworld stapo"), recipe.load("webshop stapo")
+    assert "mode" not in general.credit.options
+    assert special.credit.options["mode"] == "mean_norm"
+    assert recipe.load("webshop stapo pocket").credit.options["mode"] == "mean_std_norm"
+
+
+@pytest.mark.parametrize("name", ["stapo", "stapo_dynamic"])
+@pytest.mark.parametrize("model", ["", " pocket"])
+@pytest.mark.parametrize("environment", recipes.names("environment"))
+def test_stapo_without_its_terms_is_gigpo_in_every_setting(environment, model, name):
+    """STAPO App. H."""
+    its = recipe.load(f"{environment} {name}{model}").credit.options
+    own = recipe.load(f"{environment} gigpo{model}").credit.options
+    assert {key: its.get(key) for key in own} == own
 
 
 def test_a_value_has_its_file_and_source():
@@ -114,7 +124,7 @@ def test_warm_starts_that_learn_from_an_oracle():
 QWEN = "sampling.rollouts=8 policy.model=Qwen/Qwen2.5-1.5B-Instruct"
 FULL = f"{QWEN} update.kl_target=0.0 policy.lora.rank=0"
 LORA = f"{QWEN} update.kl_target=0.04 policy.lora.rank=32"
-HAS = f"{LORA} update.learning_rate=5e-6 sampling.tasks=10"
+HAS = f"{LORA} update.learning_rate=5e-6 sampling.tasks=80"
 SOTOPIA = (
     "run.steps=800 update.learning_rate=5e-7 sampling.temperature=0.7 sampling.tasks=16 "
     "sampling.rollouts=8 sampling.max_reply_tokens=2048 sampling.max_tokens=8192 "

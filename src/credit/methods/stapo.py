@@ -11,19 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from credit import stats
-from credit.methods.gigpo import Anchors, GiGPO
+from credit.methods.gigpo import GiGPO
 from credit.stats import Array
 from credit.turns import Turns
-from credit.validation import (
-    Discount,
-    Epsilon,
-    Options,
-    Similarity,
-    Weight,
-    as_finite,
-    nonnegative,
-    within,
-)
+from credit.validation import as_finite, nonnegative, within
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -105,10 +96,11 @@ def outliers(x: ArrayLike, lam: float = 1.5) -> NDArray[np.bool_]:
 
 
 @dataclass(frozen=True)
-class STAPO(Options):
+class STAPO(GiGPO):
     """STAPO: GiGPO's advantage, and the mask and weights of the selective terms.
 
     The objective of a turn is that of GiGPO plus M (α R_TA - γ P_TI), see `selective_objective`.
+    The advantage, also with each option of `GiGPO`, is GiGPO's own.
     Clipping and dynamic sampling (App. F) are options of the trainer, not of the estimator; they
     leave the advantage as it is.
 
@@ -120,8 +112,6 @@ class STAPO(Options):
         lam: λ ≥ 0, interquartile ranges beyond which a turn is an outlier; `inf` marks none.
         alpha: α ≥ 0, weight of the trajectory-aware reward R_TA (0.001 for search QA).
         penalty_weight: γ ≥ 0 in the paper, weight of the trajectory-independent penalty P_TI.
-        omega: ω ≥ 0, weight of the step-level advantage A^S.
-        gamma: Discount of the return that GiGPO compares, in [0, 1].
         singleton: H_n of a state that occurs once: "zero", or the "raw" entropy.
         masking: Part of the prompt that the blind prompt leaves out: "goal", "history" or "both";
             "none" masks no turn, which is GiGPO.
@@ -129,9 +119,6 @@ class STAPO(Options):
         penalty: "selective" puts P_TI on the outliers; "single" leaves it out, and the base KL on
             all turns is the only penalty (ablation).
         estimator: KL from full logits, "exact", or from sampled log-probabilities, "k3".
-        anchors: Two states are the same if their keys are "exact" matches, or "similar" texts.
-        threshold: Similarity in (0, 1] from which on two texts are the same state.
-        eps: Added to standard deviations.
 
     Raises:
         ValueError: An option out of range. `mask` and `weights` also if `turns` has no `entropy`.
@@ -140,36 +127,17 @@ class STAPO(Options):
     lam: Annotated[float, within(0, np.inf, "it counts interquartile ranges")] = 1.5
     alpha: TermWeight = 0.01
     penalty_weight: TermWeight = 0.01
-    omega: Weight = 1.0
-    gamma: Discount = 0.95
     singleton: Singleton = "zero"
     masking: Literal["both", "goal", "history", "none"] = "both"
     entropy: Literal["normalized", "shannon"] = "normalized"
     penalty: Literal["selective", "single"] = "selective"
     estimator: Literal["exact", "k3"] = "exact"
-    anchors: Anchors = "exact"
-    threshold: Similarity = 0.9
-    eps: Epsilon = 1e-6
-
-    def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
-        """Advantage of each turn, that of GiGPO: [N]. `rng` is not used."""
-        return self.gigpo()(turns)
-
-    def gigpo(self) -> GiGPO:
-        """The method that computes the advantage. Eq. 6-7."""
-        return GiGPO(
-            omega=self.omega,
-            gamma=self.gamma,
-            anchors=self.anchors,
-            threshold=self.threshold,
-            eps=self.eps,
-        )
 
     def outlier_score(self, turns: Turns) -> Array:
         """Value whose outliers are masked, H_n or with entropy "shannon" H: [N]. Eq. 1-2."""
         if self.entropy == "shannon":
             return turns.read_measured("entropy")
-        states = self.gigpo().state_ids(turns)
+        states = self.state_ids(turns)
         entropy = turns.read_measured("entropy")
         return normalized_entropy(entropy, states, singleton=self.singleton, eps=self.eps)
 

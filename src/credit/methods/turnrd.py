@@ -303,11 +303,13 @@ def film_effect(model: TurnRD, states: Tensor, mask: Tensor, goal: Tensor) -> fl
 
 @torch.no_grad()
 def shuffle_effect(
-    model: TurnRD, states: Tensor, mask: Tensor, goal: Tensor, target: Tensor
-) -> float:
-    """Relative increase of the prediction loss with the goals of other trajectories: -> scalar.
+    model: TurnRD, states: Tensor, mask: Tensor, goal: Tensor, dense: Tensor
+) -> tuple[float, float]:
+    """How much worse the values are with other goals: -> relative increase, share made worse.
 
-    (L(rolled goals) - L) / L, where the goals are rolled by one trajectory
+    (E' - E) / E and the share of trajectories with E'_b > E_b, where E_b is the mean squared error
+    of V against the dense signal over the turns of a trajectory, E its mean, and E' that with every
+    goal replaced by the next different one of the batch
 
     Source: HAS Fig. 4b.
 
@@ -316,14 +318,21 @@ def shuffle_effect(
         states: [B, T, D] hidden states.
         mask: [B, T], nonzero at the turns of the trajectory.
         goal: [B, E] goal embeddings.
-        target: [B] returns R.
+        dense: [B, T] signal of each turn, see `dense_value_loss`.
 
     Returns:
-        The increase; 0 means that the goal has no effect.
+        Two numbers; both are 0 if the goal has no effect, or all goals are equal.
     """
-    right = (model.eval()(states, mask, goal).predicted - target).square().mean()
-    wrong = (model(states, mask, goal.roll(1, 0)).predicted - target).square().mean()
-    return float((wrong - right) / right.clamp(min=1e-12))
+    kinds, kind = goal.unique(dim=0, return_inverse=True)
+    inside = mask.bool()
+
+    def errors(goals: Tensor) -> Tensor:
+        missed = (model.eval()(states, mask, goals).values - dense).square()
+        return missed.masked_fill(~inside, 0.0).sum(-1) / inside.sum(-1)
+
+    right, wrong = errors(goal), errors(kinds[(kind + 1) % len(kinds)])
+    increase = (wrong.mean() - right.mean()) / right.mean().clamp(min=1e-12)
+    return float(increase), float((wrong > right).double().mean())
 
 
 class Trajectory(NamedTuple):
@@ -462,9 +471,11 @@ def measure_goal(model: TurnRD, batch: Trajectories) -> dict[str, float]:
     if goals is None:
         return {}
     scale, shift = model.eval().modulation(goals)
+    increase, worse = shuffle_effect(model, states, mask, goals, batch.gains())
     return {
         "film_effect": film_effect(model, states, mask, goals),
-        "shuffle_effect": shuffle_effect(model, states, mask, goals, batch.returns),
+        "shuffle_effect": increase,
+        "shuffle_worse": worse,
         "film_scale": scale.norm(dim=-1).mean().item(),
         "film_shift": shift.norm(dim=-1).mean().item(),
     }

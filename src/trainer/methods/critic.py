@@ -1,8 +1,9 @@
 """PPO's critic: state values before every reply token, and advantages by GAE on turn rewards.
 
 The reward of a turn is at its last reply token; tokens of the environment are skipped. MGR's main
-form uses R_final (Sec. 4.2), plain PPO the environment's reward plus the outcome. The value head
-reads the policy's last hidden states without training them, or those of a trunk of its own.
+form uses R_final (Sec. 4.2) of each turn alone, plain PPO the environment's reward plus the
+outcome. The value head reads the policy's last hidden states without training them, or those of a
+trunk of its own.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ class CriticOptions:
         lam: λ of GAE.
         value_clip: The loss is clipped if a value moves further than this from the old one.
         epochs: Passes over the rollouts of a step.
+        span: What GAE runs over: a "turn" as a sample of its own (MGR, Algorithm 1, l. 30-32), or
+            the "trajectory", whose later turns then pay an earlier one; "auto" is the turn for mgr.
     """
 
     learning_rate: AboveZero = 1e-5
@@ -60,6 +63,7 @@ class CriticOptions:
     lam: Share = 0.95
     value_clip: AboveZero = 0.2
     epochs: Positive = 1
+    span: Literal["auto", "turn", "trajectory"] = "auto"
 
 
 class Critic:
@@ -148,8 +152,12 @@ class WithCritic(Method):
             device=critic.device,
         )
         turn = torch.from_numpy(join_values(experience.rows, "turn"))
+        each_turn = options.span == "turn" or (
+            options.span == "auto" and isinstance(self.estimator, credit.MGR)
+        )
+        owner = np.arange(len(rewards)) if each_turn else experience.turns.trajectory
         advantage, returns = compute_gae(
-            turn, values, rewards, experience.turns, gamma=options.gamma, lam=options.lam
+            turn, values, rewards, owner, gamma=options.gamma, lam=options.lam
         )
         rows = set_values(experience.rows, value=values, advantage=advantage, returns=returns)
         loss = partial(critic.loss, options.value_clip)
@@ -195,25 +203,24 @@ def compute_gae(
     turn: Tensor,
     values: NDArray[np.float64],
     rewards: NDArray[np.float64],
-    turns: Turns,
+    owner: NDArray[np.int64],
     *,
     gamma: float,
     lam: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """GAE advantages and returns of reply tokens: [P], [P], [N] -> [P], [P].
+    """GAE advantages and returns of reply tokens: [P], [P], [N], [N] -> [P], [P].
 
-    The reply tokens of a trajectory are one sequence through all its rows.
+    The reply tokens of turns with the same owner are one sequence through all their rows.
 
     Args:
         turn: Turn of each token.
         values: Value before each token.
         rewards: Reward of each turn.
-        turns: The turns.
+        owner: Id of each turn's sequence, such as its trajectory.
         gamma: Discount for each token.
         lam: λ of GAE.
     """
     reward = gae.place_rewards(torch.from_numpy(rewards), turn)
-    owner = torch.from_numpy(turns.trajectory[turn.numpy()])
-    value = torch.from_numpy(values)
-    advantage = gae.compute_ragged(reward, value, owner, gamma=gamma, lam=lam).numpy()
+    of_token, value = torch.from_numpy(owner[turn.numpy()]), torch.from_numpy(values)
+    advantage = gae.compute_ragged(reward, value, of_token, gamma=gamma, lam=lam).numpy()
     return advantage, advantage + values

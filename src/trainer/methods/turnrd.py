@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from trainer.model.policy import Policy
     from trainer.recipe import Recipe
 
-_LOGGED = ("error", "error_of_mean", "film_effect", "shuffle_effect", "film_scale")
+_LOGGED = ("error", "error_of_mean", "film_effect", "shuffle_effect", "shuffle_worse", "film_scale")
 
 
 class WithTurnRD(Method):
