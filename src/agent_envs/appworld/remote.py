@@ -30,6 +30,7 @@ from agent_envs.appworld.interpreter import DIED, TIMED_OUT
 from agent_envs.appworld.session import Opened, Verdict
 from agent_envs.assets import MissingAsset
 from agent_envs.panels import one_of
+from agent_envs.web import check_url
 
 SPLITS = ("train", "train_easy", "dev", "test_normal", "test_challenge")
 _EASY = """
@@ -295,9 +296,10 @@ class ExternalServer:
     """
 
     def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
-        if parts.scheme != "http" or not parts.hostname:
-            raise ValueError(f"server must be like 'http://127.0.0.1:8000', got {url!r}")
+        example, advice = "http://127.0.0.1:8000", "serve it without one, on this machine alone"
+        parts = check_url(url, rule="server must be", example=example, advice=advice)
+        if parts.scheme != "http":
+            raise ValueError(f"server must be like {example!r}, got one of scheme {parts.scheme!r}")
         self.url, self.number = url.rstrip("/"), 1
 
     def renew(self) -> None:
