@@ -20,7 +20,6 @@ from pathlib import Path
 from threading import get_ident
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
-from urllib.parse import urlsplit
 
 from agent_envs import web
 from agent_envs.assets import require
@@ -31,6 +30,7 @@ from agent_envs.web import (
     BadAnswerError,
     NoAnswerError,
     ServerError,
+    check_url,
     choose_delay,
     count_tries,
     read_retry_after,
@@ -115,21 +115,6 @@ class Question(NamedTuple, Generic[Answer]):
         return {"response_format": {"type": FORMS[form], "json_schema": named}}
 
 
-def _check_address(url: str, key: str) -> None:
-    """Raise ValueError if the address is none, or has a part that would appear in logs."""
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0:
-        raise ValueError(
-            "an endpoint needs a model and an address like 'http://127.0.0.1:8000/v1', "
-            f"got an address of scheme {parts.scheme!r} at {parts.netloc.rpartition('@')[2]!r}"
-        )
-    if parts.username or parts.password or parts.query or parts.fragment:
-        raise ValueError(
-            f"the address at {parts.hostname} contains a user name, password or query, which "
-            f"would appear in logs; put the key into ${key}"
-        )
-
-
 @dataclass(frozen=True)
 class Endpoint:
     """A model at an address, with the options of its requests.
@@ -189,7 +174,9 @@ class Endpoint:
                 f"{name} of an endpoint must be finite and {'above' if above else 'at least'} 0, "
                 f"got {given}"
             )
-        _check_address(self.url, self.key)
+        example, advice = "http://127.0.0.1:8000/v1", f"put the key into ${self.key}"
+        rule = "an endpoint needs a model and an address"
+        check_url(self.url, rule=rule, example=example, advice=advice)
         rules = {
             "key must be the name of an environment variable, such as OPENAI_API_KEY, not the "
             "key itself; the value given is not such a name": (

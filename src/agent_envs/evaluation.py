@@ -190,10 +190,8 @@ def make_table(result: Evaluation, *, before: Evaluation | None = None) -> Group
         PanelError: The panels differ.
     """
     from rich.console import Group as Together
-    from rich.table import Table
-    from rich.text import Text
 
-    from agent_envs.cli.console import make_printable
+    from agent_envs.cli.console import DataTable, show_data
 
     note = "Intervals are Wilson's, 95%."
     if before:
@@ -205,17 +203,17 @@ def make_table(result: Evaluation, *, before: Evaluation | None = None) -> Group
     title = f"{result.split} ({result.source}), {len(result.task_ids)} tasks, {result.decoding}"
     if result.failed:
         title += f", {len(result.failed)} not solved because their environment failed"
-    made = Table(title=Text(title), title_justify="left", box=None, pad_edge=False)
+    made = DataTable(title=show_data(title), title_justify="left", box=None, pad_edge=False)
     shown = {"before": before, "now": result} if before else {"success": result}
     for name in ("", *shown):
         made.add_column(name, no_wrap=True)
     if any(result.by_type):
         for kind in result.by_type:
             rates = [one.by_type.get(kind, "") for one in shown.values()]
-            made.add_row(Text(make_printable(kind or "all")), *map(str, rates))
+            made.add_row(kind or "all", *map(str, rates))
     made.add_row("overall", *(str(one.overall) for one in shown.values()))
     made.add_row("valid turns", *(f"{one.valid:.1%}" for one in shown.values()))
-    return Together(made, note)
+    return Together(made, show_data(note))
 
 
 def draw_panel(panel: Panel, tasks: int, option: str = "eval.tasks") -> Panel:

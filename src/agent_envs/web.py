@@ -1,9 +1,9 @@
 """HTTP requests of all threads of a process in one event loop, with limits of time and size.
 
 The loop has its own thread, starts with the first request and ends with the process. A forked
-process starts its own loop. Redirects are not followed, cookies are not kept, and proxies are
-taken from environment variables. Callers retry, after `choose_delay` seconds. Not supported:
-streaming.
+process starts its own loop. `check_url` says which addresses are allowed, `find_proxy` which way a
+request takes: none to this machine goes through a proxy. A redirect is followed on the same server
+alone, cookies are not kept. Callers retry, after `choose_delay` seconds. Not supported: streaming.
 """
 
 from __future__ import annotations
@@ -11,17 +11,23 @@ from __future__ import annotations
 import asyncio
 import atexit
 import os
+import socket
 import sys
 import zlib
 from collections.abc import Coroutine, Hashable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
+from importlib.util import find_spec
+from ipaddress import ip_address
 from random import Random
 from threading import Lock, Thread
 from time import sleep
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from urllib.parse import SplitResult, urljoin, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from agent_envs.assets import require
 
@@ -35,7 +41,9 @@ LARGEST = 1 << 20  # bytes of an answer, after decompression
 BACKOFF = 0.5  # seconds before the second try, doubled before each further one
 LONGEST = 30.0  # longest wait in seconds, even if a server asks for more
 _KEPT = 128  # idle connections
-_LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+_MOVED, _HOPS = (307, 308), 3
+_PROXIES = ("http", "https", "socks5", "socks5h")
+_CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
 class ServerError(RuntimeError):
@@ -58,6 +66,83 @@ class Reply(NamedTuple):
     data: bytes
 
 
+def check_url(url: str, *, rule: str, example: str, advice: str) -> SplitResult:
+    """The parts of a server's address, which is stored, logged and printed.
+
+    Args:
+        url: The address.
+        rule: What the error says before the example, such as "url must be".
+        example: An address that is allowed.
+        advice: Where a key or password belongs instead.
+
+    Raises:
+        ValueError: It is none, or has a user name, password, query or fragment; no part that could
+            be secret is in the message.
+    """
+    try:
+        parts = urlsplit(url)
+        port: int | None = parts.port
+    except ValueError as error:  # "... value as 'x'": x may be a password
+        raise ValueError(f"{rule} like {example!r}: {str(error).partition(' as ')[0]}") from None
+    if parts.scheme not in {"http", "https"} or not parts.hostname or port == 0:
+        where = f"{parts.hostname or ''}{'' if port is None else f':{port}'}"
+        raise ValueError(
+            f"{rule} like {example!r}, got an address of scheme {parts.scheme!r} at {where!r}"
+        )
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise ValueError(
+            f"the address at {parts.hostname} contains a user name, password or query, which "
+            f"would appear in logs; {advice}"
+        )
+    return parts
+
+
+def find_proxy(url: str) -> str:
+    """The proxy that the environment has for an address; "" for none, as for this machine.
+
+    Raises:
+        ServerError: One that is not supported.
+    """
+    parts = urlsplit(url)
+    where = f"{parts.hostname}:{parts.port}" if parts.port else f"{parts.hostname}"
+    proxies = getproxies()
+    proxy = proxies.get(parts.scheme) or proxies.get("all", "")
+    if not proxy or is_local(parts.hostname or "") or proxy_bypass(where):
+        return ""
+    scheme = proxy.partition("://")[0] if "://" in proxy else "http"
+    if scheme not in _PROXIES:
+        raise ServerError(
+            f"the environment has a proxy of the kind {scheme}:// for {where}; set "
+            f"{parts.scheme}_proxy to one of {', '.join(_PROXIES)}, or add the host to no_proxy"
+        )
+    if scheme.startswith("socks") and find_spec("socksio") is None:
+        raise ServerError(f"the {scheme} proxy for {where} needs a package: pip install socksio")
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+@cache
+def is_local(host: str) -> bool:
+    """Whether a host is this machine: one of its own addresses or names. Asks no name server."""
+    host, own = host.lower().rstrip("."), socket.gethostname().lower()
+    if host in {"localhost", own, own.partition(".")[0]} or host.endswith(".localhost"):
+        return True
+    try:
+        family, *_, address = socket.getaddrinfo(host, 0, flags=socket.AI_NUMERICHOST)[0]
+    except (OSError, UnicodeError):  # a name
+        short = host.partition(".")[0] == own.partition(".")[0]
+        return short and host == socket.getfqdn().lower()
+    number = ip_address(address[0])
+    number = getattr(number, "ipv4_mapped", None) or number
+    if number.is_loopback or number.is_unspecified:
+        return True
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as tried:
+            tried.bind(address)  # only to an address of this machine
+    except OSError:
+        return False
+    return True
+
+
 class Process:
     """The event loop and the connections of this process.
 
@@ -71,13 +156,8 @@ class Process:
         self._loop = asyncio.new_event_loop()
         self._lookups = ThreadPoolExecutor(8, "agent_envs names")
         self._loop.set_default_executor(self._lookups)
-        self._client: AsyncClient = httpx.AsyncClient(
-            timeout=None,
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=_KEPT),
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-            follow_redirects=False,
-            mounts={f"all://{here}": None for here in _LOOPBACK},  # no proxy for this machine
-        )
+        self._httpx = httpx
+        self._clients: dict[tuple[str, bool], AsyncClient] = {}
         self._thread = Thread(target=self._loop.run_forever, name="agent_envs web", daemon=True)
         self._thread.start()
 
@@ -120,19 +200,48 @@ class Process:
         from httpx2 import HTTPError, InvalidURL
 
         sent = {"Content-Type": "application/json", "Accept-Encoding": "identity", **headers}
+        proxy = find_proxy(url)
+        through = f", through the proxy {proxy.rpartition('@')[2]}" if proxy else ""
+        client = self._open_client(proxy, encrypted="https://" in f"{url[:8].lower()} {proxy}")
         try:
-            async with (
-                asyncio.timeout(seconds),
-                self._client.stream(method, url, content=body, headers=sent) as response,
-            ):
-                data = await _read_body(response, largest)
+            async with asyncio.timeout(seconds):
+                for _ in range(_HOPS):
+                    async with client.stream(method, url, content=body, headers=sent) as response:
+                        data = await _read_body(response, largest)
+                    moved = urljoin(url, response.headers.get("location", url))
+                    if response.status_code not in _MOVED or not _is_same_server(url, moved):
+                        break
+                    url = moved
                 return Reply(response.status_code, response.headers, data)
         except TimeoutError:
-            raise NoAnswerError(f"timed out: no whole answer within {seconds:g} s") from None
+            late = f"timed out: no whole answer within {seconds:g} s{through}"
+            raise NoAnswerError(late) from None
         except HTTPError as error:
-            raise NoAnswerError(_name_cause(error)) from None
+            raise NoAnswerError(f"{_name_cause(error)}{through}") from None
         except (InvalidURL, UnicodeError) as error:
             raise BadAnswerError(f"this is not a valid address: {error}") from None
+
+    def _open_client(self, proxy: str, *, encrypted: bool) -> AsyncClient:
+        """The client of a proxy or none, with certificates if it is for encrypted connections.
+
+        Raises:
+            ServerError: The environment names certificates that are not there.
+        """
+        found = self._clients.get((proxy, encrypted))
+        if found is None:
+            for name in _CERTIFICATES if encrypted else ():
+                if (path := os.environ.get(name)) and not os.path.exists(path):
+                    raise ServerError(f"${name} names {path}, which is not there; set or unset it")
+            found = self._clients[proxy, encrypted] = self._httpx.AsyncClient(
+                timeout=None,
+                limits=self._httpx.Limits(max_connections=None, max_keepalive_connections=_KEPT),
+                cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+                follow_redirects=False,
+                trust_env=False,
+                proxy=proxy or None,
+                verify=encrypted and self._httpx.create_ssl_context(),
+            )
+        return found
 
     def close(self) -> None:
         """Cancel running requests, close the connections and end the thread."""
@@ -147,7 +256,8 @@ class Process:
         for task in rest:
             task.cancel()
         await asyncio.gather(*rest, return_exceptions=True)
-        await self._client.aclose()
+        for client in self._clients.values():
+            await client.aclose()
 
 
 def process() -> Process:
@@ -239,6 +349,11 @@ async def _read_body(response: Response, largest: int) -> bytes:
         if len(data) > largest:
             raise BadAnswerError(f"the answer has more than {largest:,} bytes")
     return bytes(data)
+
+
+def _is_same_server(url: str, other: str) -> bool:
+    one, two = urlsplit(url), urlsplit(other)
+    return (one.scheme, one.netloc) == (two.scheme, two.netloc)
 
 
 def _name_cause(error: BaseException) -> str:

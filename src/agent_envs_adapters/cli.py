@@ -63,5 +63,5 @@ def serve(
         host,
         port,
         public=public,
-        ready=lambda url: page.print(f"serving {name} at {url}", highlight=False),
+        ready=lambda url: page.print(f"serving {name} at {url}"),
     )

@@ -14,7 +14,7 @@ from urllib.error import HTTPError, URLError
 from urllib.request import ProxyHandler, Request, build_opener
 
 from agent_envs.assets import require
-from agent_envs.web import ServerError
+from agent_envs.web import ServerError, check_url
 from credit.rows import TurnRecord
 
 
@@ -39,6 +39,7 @@ class Remote:
     """
 
     def __init__(self, url: str, *, token: str = "", timeout: float = 120.0) -> None:
+        check_url(url, rule="url must be", example="http://127.0.0.1:8000", advice="give token=")
         client: Any = require("websockets.sync.client", "openenv")
         self.url, self.token, self.timeout = url.rstrip("/"), token, timeout
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}

@@ -113,9 +113,9 @@ def attribute_model(recipe: Recipe, source: Path | None = None) -> Attribution:
 
 def table(results: dict[str, Attribution]) -> Table:
     """Attributions of several policies side by side."""
-    from rich.table import Table as Made
+    from agent_envs.cli.console import DataTable
 
-    made = Made(title="log-probability a reply loses without", title_justify="left", box=None)
+    made = DataTable(title="log-probability a reply loses without", title_justify="left", box=None)
     made.add_column("")
     for name in results:
         made.add_column(f"{name}, nats (share)", no_wrap=True)

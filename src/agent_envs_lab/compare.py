@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from agent_envs import evaluation
-from agent_envs.cli.console import make_printable
+from agent_envs.cli.console import DataTable, show_data
 from trainer.options import flatten
 from trainer.run.run_folder import RunFolder, read_config, total_steps
 
@@ -161,17 +161,16 @@ def table(first: Side, second: Side) -> Group:
         PanelError: The evaluations have different panels.
     """
     from rich.console import Group as Together
-    from rich.table import Table
 
     one, other = first.evaluation, second.evaluation
     found = difference(one, other)
-    made = Table(box=None, pad_edge=False)
+    made = DataTable(box=None, pad_edge=False)
     for name in ("", "first", "second"):
         made.add_column(name, no_wrap=True)
     for kind in [*one.by_type, None] if len(one.by_type) > 1 else [None]:
         rates = [x.overall if kind is None else x.by_type.get(kind) for x in (one, other)]
         label = "success" if kind is None else kind or "no type"
-        made.add_row(make_printable(label), *(_short(rate) for rate in rates))
+        made.add_row(label, *(_short(rate) for rate in rates))
     made.add_row("mean return", *(f"{np.mean(x.returns):.3g}" for x in (one, other)))
     made.add_row("valid turns", *(f"{x.valid:.1%}" for x in (one, other)))
     made.add_row("turns a task", *(f"{np.mean(x.turns):.1f}" for x in (one, other)))
@@ -189,9 +188,9 @@ def table(first: Side, second: Side) -> Group:
         *notes(first, second),
     ]
     return Together(
-        make_printable("\n".join(head)),
+        show_data("\n".join(head)),
         made,
-        make_printable("\n".join(said)),
+        show_data("\n".join(said)),
         *_settings(first, second),
     )
 
@@ -210,14 +209,12 @@ def _count_solved(one: Evaluation, other: Evaluation, *, won: bool) -> str:
 
 def _settings(first: Side, second: Side) -> list[Any]:
     """A table of the options in which the runs differ."""
-    from rich.table import Table
-
     found = settings(first, second)
     if not found:
         return ["", "The options of the runs are the same."]
-    made = Table(box=None, pad_edge=False)
+    made = DataTable(box=None, pad_edge=False)
     for name in ("option", "first", "second"):
         made.add_column(name, overflow="fold")
     for row in found:
-        made.add_row(*map(make_printable, row))
+        made.add_row(*row)
     return ["", made]

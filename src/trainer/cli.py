@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from agent_envs.assets import require
-from agent_envs.cli.console import make_console
+from agent_envs.cli.console import DataTable, make_console
 
 if TYPE_CHECKING:
     from trainer.recipe import Recipe
@@ -154,7 +153,6 @@ def train(
         if is_first:
             page.print(
                 f"{error or 'stopped'}; continue with: agent-envs train {folder} --resume",
-                highlight=False,
                 soft_wrap=True,
             )
         raise typer.Exit(getattr(error, "code", 130)) from None
@@ -221,7 +219,7 @@ def report(run: Annotated[Path, typer.Argument(help="A run folder.")]) -> None:
     """Write report.html into a run folder, also while the run is still going."""
     from trainer.run.report import write
 
-    typer.echo(write(run))
+    make_console().print(write(run))
 
 
 def recipes(
@@ -243,7 +241,7 @@ def recipes(
                 from trainer.recipe import parse
 
                 parse(composed.tree())
-        table = Table(box=None)
+        table = DataTable(box=None)
         for column in ("option", "value", "set by", "source"):
             table.add_column(column, no_wrap=column != "source")
         for key, setting in sorted(composed.settings.items()):
@@ -251,7 +249,7 @@ def recipes(
         page.print(table)
         return
     for axis in shipped.AXES:
-        table = Table(axis, "", box=None)
+        table = DataTable(axis, "", box=None)
         for name in shipped.names(axis):
             table.add_row(name, shipped.part(axis, name).about)
         page.print(table, "")
@@ -267,4 +265,4 @@ def _print_summary(folder: Path, page: Console) -> None:
         (first, start), (last, end) = found[0], found[-1]
         page.print(f"\nevaluation, step {first} against step {last}" if last > first else "")
         page.print(make_table(end, before=start if last > first else None))
-    page.print(f"run     {folder}\nreport  {folder / 'report.html'}", highlight=False)
+    page.print(f"run     {folder}\nreport  {folder / 'report.html'}")

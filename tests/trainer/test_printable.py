@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+import io
+import subprocess
+import sys
 
-from agent_envs.cli.console import make_printable
+import pytest
+from rich.console import Console
+
+from agent_envs.cli.console import DataConsole, DataTable, make_printable, show_data
+from agent_envs.evaluation import make_table
 from agent_envs_lab.compare import side, table
 
 from .conftest import quiet
@@ -43,3 +49,40 @@ def test_a_comparison_has_none(tmp_path):
     console.print(table(*(side(folder, 45) for folder in folders)), markup=False)
     assert TAME in console.file.getvalue()
     assert not {"\x1b", "\x07", "\u202e"} & set(console.file.getvalue())
+
+
+MARKUP = "[/pick] [link=http://a.example]b[/link] :smile: \x1b]8;;http://a.example\x1b\\c"
+SHOWN = "[/pick] [link=http://a.example]b[/link] :smile: \ufffd]8;;http://a.example\ufffd\\c"
+
+
+@pytest.mark.parametrize("kind", [Console, DataConsole])
+def test_tables_and_texts_are_data_on_every_console(kind):
+    console, found = kind(file=io.StringIO(), width=200), evaluation(4)
+    found.task_types[:] = [MARKUP] * len(found.task_types)
+    rows = DataTable(MARKUP)
+    rows.add_row(MARKUP)
+    console.print(make_table(found), rows, show_data(MARKUP), *[MARKUP] * (kind is DataConsole))
+    said = console.file.getvalue()
+    assert said.count(SHOWN) == 4 + (kind is DataConsole)
+    assert "\x1b" not in said
+
+
+SPEAK = """
+import logging, sys, warnings
+from unittest import mock
+from agent_envs import cli
+def app():
+    warnings.warn("\\x1b[2Jone")
+    logging.getLogger("any").warning("\\x1b[2Jtwo")
+    raise ValueError("\\x1b[2Jthree")
+with mock.patch("agent_envs.cli.app.app", app):
+    cli.main()
+"""
+
+
+@pytest.mark.slow
+def test_warnings_log_lines_and_errors_are_data():
+    ran = subprocess.run([sys.executable, "-c", SPEAK], capture_output=True, text=True, check=False)
+    for word in ("one", "two", "three"):
+        assert f"\ufffd[2J{word}" in ran.stderr
+    assert "\x1b" not in ran.stderr

@@ -8,6 +8,7 @@ import math
 import os
 import re
 import shutil
+import socket
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +28,13 @@ ATTACK = (
     "{{ 7 * 7 }}&lt;b&gt;\u202egnp\u2066\x1b[2J\x07" + "x" * 5000
 )
 """Markup, a template, marks of writing direction, control sequences and a very long word."""
-PICTURE = '<svg xmlns="http://www.w3.org/2000/svg"><meta http-equiv="refresh"/></svg>'
+PICTURE = """<svg xmlns="http://www.w3.org/2000/svg" onload="fetch('http://127.0.0.1:{0}/load')">
+<script>fetch("http://127.0.0.1:{0}/script")</script><image href="http://127.0.0.1:{0}/image"/>
+<style>@import url("http://127.0.0.1:{0}/style");</style><foreignObject><html
+xmlns="http://www.w3.org/1999/xhtml"><base href="http://127.0.0.1:{0}/"/><img src="base"/>
+<meta http-equiv="refresh" content="0;url=http://127.0.0.1:{0}/refresh"/>
+<form action="http://127.0.0.1:{0}/form"><button autofocus="1">x</button></form>
+<iframe src="http://127.0.0.1:{0}/frame"/></html></foreignObject></svg>"""
 RECORDS = {
     "failures/step_9_episode_0.json": {
         "step": 9, "part": "episode", "task_id": "t/9", "turn": 3, "error": "boom",
@@ -182,6 +189,18 @@ class TestInABrowser:
             == []
         )
         assert [x for x in browser.get_log("browser") if x["level"] == "SEVERE"] == []
+
+    @pytest.mark.usefixtures("undrawn")
+    def test_a_picture_of_a_run_folder_loads_nothing(self, browser, whole):
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            listening.settimeout(1)
+            hostile = PICTURE.format(listening.getsockname()[1])
+            for name in ("ranking", "episode"):
+                (whole / f"truth/{name}.svg").write_text(hostile)
+            browser.get(report.write(whole).as_uri())
+            with pytest.raises(TimeoutError):
+                listening.accept()
+            assert browser.current_url.startswith("file:")
 
     @pytest.mark.parametrize("scheme", ["light", "dark"])
     def test_text_can_be_read_in_light_and_dark(self, browser, page, scheme):

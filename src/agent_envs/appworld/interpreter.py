@@ -6,6 +6,7 @@ continues. So variables are restored, and the world gets no call twice.
 
 The process is not trusted. It is stopped between turns. An answer counts only if it returns the
 token of the question, which did not exist before; bytes that are there when none are due end it.
+What its code costs this process is counted in an `Account`, and what is too much fails the agent.
 """
 
 from __future__ import annotations
@@ -15,11 +16,21 @@ import secrets
 import time
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from agent_envs.appworld.guest.ends import End
-from agent_envs.appworld.guest.wire import TOKEN, parse, receive, send
+from agent_envs.appworld.guest.wire import (
+    CALL,
+    LONGEST,
+    TOKEN,
+    LateError,
+    encode,
+    parse,
+    receive,
+    send,
+)
 from agent_envs.appworld.sandbox import SandboxError, Warden, start_warden
 
 if TYPE_CHECKING:
@@ -43,11 +54,12 @@ LOST = (
     "not be run again ({}).\nThe task has failed."
 )
 TOO_LONG = 'Response status code is 413:\n{"message": "The response is too long; ask for less."}'
+KEPT = 16 * 2**20  # bytes of an episode's code, calls and replies
+_CALLS = 2000  # calls of one turn; a session answers fewer
 _MALFORMED = "it sent what is no call"
 _NOT_DUE = "it sent a message that was not asked for"
 _STARTING = 60.0  # seconds that a process may take to start
-_AGAIN = 5  # earlier code may take this many times its time limit when it runs again,
-_GRACE = 10.0  # and these seconds: the machine may be busier than before
+_GRACE = 2.0  # seconds by which a step may exceed its time limit if earlier code runs again
 _KEY = 32  # characters of a key; the interpreter is not trusted to send one
 
 
@@ -65,6 +77,30 @@ class EndedError(Exception):
 
 class _LostError(Exception):
     """Earlier code did not run again; the message has the reason."""
+
+
+@dataclass
+class Account:
+    """What the code of an episode may still cost this process.
+
+    Attributes:
+        kept: Bytes of code, calls and replies, which stay in the journal or in the world.
+        seconds: Seconds that code may run in this step, also earlier code that runs again.
+    """
+
+    kept: int = KEPT
+    seconds: float = 0.0
+
+    def keep(self, size: int) -> None:
+        """Take bytes from the account.
+
+        Raises:
+            EndedError: It has not so many.
+        """
+        self.kept -= size
+        if self.kept < 0:
+            most = f"{KEPT >> 20} MiB of code, calls and replies"
+            raise EndedError(f"the episode has used its {most}")
 
 
 class _Result(NamedTuple):
@@ -91,7 +127,8 @@ class Interpreter:
         sandbox: see `sandbox.start_warden`.
 
     Attributes:
-        journal: The pieces of code that ran, each with the replies to its calls.
+        journal: The pieces of code that ran, each with the replies to its calls, as JSON.
+        account: What further code may cost.
         lost: Whether the episode cannot go on, since earlier code did not run again.
         key: Key of the state that later code can observe; equal for equal variables.
     """
@@ -100,7 +137,8 @@ class Interpreter:
         self.opening = {"now": now, "seed": seed}
         self.timeout = timeout
         self.sandbox = sandbox
-        self.journal: list[tuple[str, list[Reply]]] = []
+        self.journal: list[tuple[str, list[bytes]]] = []
+        self.account = Account()
         self.key, self.lost = "", False
         self._meddled = False  # no key of variables is believed from then on
         self._process: Process | None = None
@@ -108,9 +146,11 @@ class Interpreter:
     def execute(self, code: str, answer: Answer) -> str:
         """Run `code` and return its output; `answer` replies to its calls.
 
-        A process that is killed from outside is the machine's fault: the code runs once more, with
-        the recorded replies. A second kill, or any other end, is the fault of the code, and so is
-        earlier code that ends or hangs an interpreter when it runs again: the episode is `lost`.
+        Code that takes longer than `timeout` is ended, and so is earlier code that runs again and
+        takes `_GRACE` longer than that. A process that is killed from outside is the machine's
+        fault: the code runs once more, with the recorded replies. A second kill, or any other end,
+        is the fault of the code, and so is earlier code that ends or hangs an interpreter when it
+        runs again: the episode is `lost`.
 
         Raises:
             SandboxError: No interpreter can be started.
@@ -119,10 +159,12 @@ class Interpreter:
             return LOST.format("see above")
         if not code.strip():
             return NO_CODE
-        replies: list[Reply] = []
+        replies: list[bytes] = []
+        self.account.seconds = self.timeout + _GRACE
         try:
+            self.account.keep(len(code))
             result = self._try_twice(lambda: self._run(code, answer, replies))
-        except TimeoutError:
+        except LateError:
             return TIMED_OUT.format(self.timeout)
         except EndedError as error:
             return DIED.format(error)
@@ -152,7 +194,7 @@ class Interpreter:
                     raise
                 again = True
 
-    def _make_key(self, code: str, replies: list[Reply], result: _Result) -> str:
+    def _make_key(self, code: str, replies: list[bytes], result: _Result) -> str:
         """The key after an execution: that of the variables.
 
         If they cannot be read, or code might have changed the process that reads them, it is made
@@ -163,14 +205,14 @@ class Interpreter:
         text = repr((self.key, code, replies)).encode("utf-8", "backslashreplace")
         return blake2b(text, digest_size=16).hexdigest()
 
-    def _run(self, code: str, answer: Answer, replies: list[Reply]) -> _Result:
+    def _run(self, code: str, answer: Answer, replies: list[bytes]) -> _Result:
         process = self._process
         if process is None or process.owner != os.getpid():
             try:
                 process = self._try_twice(self._rebuild)
-            except (EndedError, TimeoutError) as error:
-                raise _LostError(str(error) or type(error).__name__) from error
-        return self._converse(process, code, answer, replies)
+            except (EndedError, LateError) as error:
+                raise _LostError(str(error)) from error
+        return self._converse(process, code, answer, replies, self.timeout)
 
     def _rebuild(self) -> Process:
         """A new process in which all code so far has run."""
@@ -180,7 +222,7 @@ class Interpreter:
             process = Process(start_warden(self.sandbox), self.opening)
         self._process = process
         for code, replies in self.journal:
-            self._converse(process, code, _refuse_call, list(replies), again=True)
+            self._converse(process, code, _refuse_call, list(replies), self.account.seconds)
         return process
 
     def _converse(
@@ -188,42 +230,58 @@ class Interpreter:
         process: Process,
         code: str,
         answer: Answer,
-        replies: list[Reply],
-        *,
-        again: bool = False,
+        replies: list[bytes],
+        seconds: float,
     ) -> _Result:
         """Run `code`; its first calls get `replies`, further calls `answer`, which are appended.
 
-        The process runs only here.
+        The process runs only here, for at most so many seconds.
         """
-        limit = _AGAIN * self.timeout + _GRACE if again else self.timeout
-        deadline, done, meddles = time.monotonic() + limit, 0, False
-        message: dict[str, Any] = {"code": code}
+        began, done, meddles = time.monotonic(), 0, False
+        deadline = began + min(seconds, self.account.seconds)
+        body = encode({"code": code}, LONGEST)
         process.wake()
-        while True:
-            sent = _read_message(process.ask(message, deadline))
-            if isinstance(sent, _Result):
-                process.rest()
-                return sent._replace(meddles=meddles)
-            if sent is None:
-                meddles, message = True, {}
-                continue
-            if done == len(replies):
-                replies.append(answer(*sent))
-            message = replies[done]
-            done += 1
+        try:
+            while True:
+                message = process.ask(body, deadline)
+                sent = _read_message(message)
+                if isinstance(sent, _Result):
+                    process.rest()
+                    return sent._replace(meddles=meddles)
+                if sent is None:
+                    meddles, body = True, b"{}"
+                    continue
+                if done == len(replies):
+                    self.account.keep(len(message))
+                    replies.append(_encode_reply(answer(*sent)))
+                    self.account.keep(len(replies[-1]))
+                body = replies[done]
+                done += 1
+                if done > _CALLS:
+                    raise EndedError(f"it made more than {_CALLS} calls")
+        finally:
+            self.account.seconds -= time.monotonic() - began
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_process": None, "journal": list(self.journal)}
+        own = {"_process": None, "journal": list(self.journal), "account": replace(self.account)}
+        return {**self.__dict__, **own}
 
 
-def _read_message(message: Any) -> _Result | tuple[str, str, dict[str, Any]] | None:
+def _encode_reply(reply: Reply) -> bytes:
+    try:
+        return encode(reply, LONGEST)
+    except ValueError:
+        return encode({"error": TOO_LONG}, LONGEST)
+
+
+def _read_message(body: bytes) -> _Result | tuple[str, str, dict[str, Any]] | None:
     """A message of the process: its result, a call, or None if it says that the code meddles.
 
     Raises:
         EndedError: It is none of these.
     """
     try:
+        message = parse(body)
         if "output" in message:
             key = message["variables"]
             known = None if key is None else str(key)[:_KEY]
@@ -260,8 +318,8 @@ class Process:
         self.channel, self.number = by.start(opening)
         self._finalizer = weakref.finalize(self, _forget, self.owner, by, self.channel, self.number)
         try:
-            answer = self._receive_answer(bytes(TOKEN), time.monotonic() + _STARTING)
-        except (EndedError, TimeoutError) as error:
+            answer = parse(self._receive_answer(bytes(TOKEN), time.monotonic() + _STARTING))
+        except (EndedError, LateError) as error:
             self.end()
             when = "as it started, before any code ran"
             raise SandboxError(f"an interpreter ended {when} ({error})") from error
@@ -271,33 +329,30 @@ class Process:
                 f"this machine refused an interpreter its limits: {answer['refused']}"
             )
 
-    def ask(self, message: dict[str, Any], deadline: float) -> Any:
-        """Send a message: its answer, before a time on the monotonic clock.
+    def ask(self, body: bytes, deadline: float) -> bytes:
+        """Send the JSON of a message: that of its answer, before a time on the monotonic clock.
 
         Raises:
             EndedError: It ended, or sent something else.
-            TimeoutError: It is late.
+            LateError: It is late.
         """
         token = secrets.token_bytes(TOKEN)
         try:
-            try:
-                send(self.channel, message, token, deadline)
-            except ValueError:
-                send(self.channel, {"error": TOO_LONG}, token, deadline)
+            send(self.channel, body, token, deadline)
         except ConnectionError as error:
             raise EndedError(self.end()) from error
         return self._receive_answer(token, deadline)
 
-    def _receive_answer(self, token: bytes, deadline: float) -> Any:
+    def _receive_answer(self, token: bytes, deadline: float) -> bytes:
         try:
-            returned, body = receive(self.channel, deadline)
-            if returned != token:
-                raise EndedError(_NOT_DUE)
-            return parse(body)
+            returned, body = receive(self.channel, CALL, deadline)
         except ValueError as error:
             raise EndedError(_MALFORMED) from error
         except EOFError as error:
             raise EndedError(self.end()) from error
+        if returned != token:
+            raise EndedError(_NOT_DUE)
+        return body
 
     def wake(self) -> None:
         """Let it run, if it rests; if it ended, `ask` raises."""
@@ -311,8 +366,10 @@ class Process:
         Raises:
             EndedError: It ended after its last answer, or sent more.
         """
-        if not self._warden.rest(self.number):
-            raise EndedError(self.end())
+        ended = self._warden.rest(self.number)
+        if ended is not None:
+            self._finish(ended)
+            raise EndedError(ended)
         self._rests = True
         self.channel.settimeout(0)
         try:
@@ -325,10 +382,15 @@ class Process:
 
     def end(self) -> End:
         """End it: how it ended, also if it had already ended."""
-        if self._finalizer.detach() is not None:  # once: its number can become another's
-            self._end = self._warden.end(self.number)
-            self.channel.close()
+        if self._finalizer.alive:
+            self._finish(self._warden.end(self.number))
         return self._end
+
+    def _finish(self, end: End) -> None:
+        """Note its end, once: its number can become another's."""
+        self._finalizer.detach()
+        self._end = end
+        self.channel.close()
 
 
 def _forget(owner: int, by: Warden, channel: socket.socket, number: int) -> None:

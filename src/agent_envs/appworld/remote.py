@@ -26,9 +26,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from agent_envs.appworld.interpreter import DIED, TIMED_OUT
 from agent_envs.appworld.session import Opened, Verdict
 from agent_envs.assets import MissingAsset
 from agent_envs.panels import one_of
+from agent_envs.web import check_url
 
 SPLITS = ("train", "train_easy", "dev", "test_normal", "test_challenge")
 _EASY = """
@@ -38,7 +40,9 @@ e85d92a e3d6c94 d0b1f43 2a163ab 60d0b5b 6ea6792 29caf6f cf6abd2 771d8fc 7d7fbf6 
 EASY = frozenset(_EASY.split())
 """Scenarios of `train` that LOOP and MGR train on, those of difficulty 1 and 2 (MGR, app. A.5)."""
 GRACE = 60.0  # seconds that a server may take in addition to the timeout of the code
+LARGEST = 4_000_000  # bytes of an answer; the output of code can be of any length
 _OK, _SERVER_ERROR = 200, 500
+_TOO_LONG = f"Execution failed. Traceback:\nException: The output is longer than {LARGEST} bytes."
 SETUP = """\
 python3.11 -m venv {venv}
 {venv}/bin/pip install appworld
@@ -69,11 +73,20 @@ class _FailedError(Exception):
     """One try failed: no connection, no answer in time, or a server error."""
 
 
+class _NoAnswerError(_FailedError):
+    """The connection ended without an answer, or the answer is late."""
+
+    def __init__(self, message: str, *, late: bool) -> None:
+        super().__init__(message)
+        self.late = late
+
+
 class HttpWorld:
     """The task of a server, which has one world at a time.
 
     If a server hangs, ends or fails, it is replaced, the task is opened again and the code so far
-    is run again before the call is repeated; if that fails, too, BackendError is raised.
+    is run again before the call is repeated; if that fails, too, BackendError is raised. Code at
+    which a server hangs, or two servers end, fails instead.
 
     Args:
         server: Its address, or a command with {port} that starts one (`OwnServer`).
@@ -141,11 +154,28 @@ class HttpWorld:
     def execute(self, code: str) -> str:
         """Run `code` on the server and return its output.
 
+        Code at which a server hangs, or at which two servers end, has failed.
+
         Raises:
-            BackendError: The server does not answer.
+            BackendError: The server fails before it runs the code.
         """
-        output = str(self._ask("execute", code=code))
-        self._history.append((code, output))
+        try:
+            output = str(self._ask_rebuilt("execute", code=code))
+        except _FailedError as first:
+            self.server.renew()
+            if isinstance(first, _NoAnswerError) and first.late:
+                return TIMED_OUT.format(self.timeout)
+            ready = False
+            try:
+                self._ask_rebuilt("task_completed")  # on a new server, with the code so far
+                ready = True
+                output = str(self._send("execute", code=code))
+            except _FailedError as error:
+                if not (ready and isinstance(error, _NoAnswerError)):
+                    raise self._make_error(f"failed twice: {error}") from error
+                self.server.renew()
+                return DIED.format(error)
+        self._history.append((code, _hash(output)))
         return output
 
     def is_completed(self) -> bool:
@@ -175,14 +205,14 @@ class HttpWorld:
     @property
     def digest(self) -> str:
         """Key of the code so far and its output."""
-        return blake2b(json.dumps(self._history).encode(), digest_size=16).hexdigest()
+        return _hash(json.dumps(self._history))
 
     def close(self) -> None:
         """Close the server's world, and end the server if it is ours."""
         try:
             if self._opened_on == self.server.number:
                 with suppress(_FailedError):
-                    self._send("close")
+                    self._ask_rebuilt("close")
         finally:
             self._opened_on = 0
             self.server.close()
@@ -200,9 +230,11 @@ class HttpWorld:
 
     def _ask_rebuilt(self, path: str, **given: Any) -> Any:
         """The answer of a server, after the task and the code so far were run on it."""
+        address, until = self.server.url, time.monotonic() + self.timeout + GRACE
+        self._until = until  # also for all code so far, where it runs again
         if self._opened_on != self.server.number:
             # Two servers with the same task would share, and delete, its output folder.
-            name = f"agent-envs-{urlsplit(self.server.url).port}"
+            name = f"agent-envs-{urlsplit(address).port}"
             seconds = math.ceil(self.timeout)
             self._send("initialize", timeout_seconds=seconds, experiment_name=name)
             for code, _ in self._history:
@@ -214,20 +246,30 @@ class HttpWorld:
         parts = urlsplit(self.server.url)
         body = None if path == "tasks" else json.dumps({"task_id": self.task_id, **given})
         where = f"{parts.path}/{path}" + (f"/{quote(self.task_id)}" if body is None else "")
-        connection = HTTPConnection(str(parts.hostname), parts.port, timeout=self.timeout + GRACE)
+        seconds = max(self._until - time.monotonic(), 1e-6)
+        connection = HTTPConnection(str(parts.hostname), parts.port, timeout=seconds)
         try:
             method = "GET" if body is None else "POST"
             connection.request(method, where, body, {"Content-Type": "application/json"})
             answer = connection.getresponse()
-            data = answer.read()
+            data = answer.read(LARGEST + 1)
+        except TimeoutError as error:
+            if time.monotonic() < self._until:  # of the caller's signal handler
+                raise
+            late = f"no answer within {self.timeout + GRACE:g} s"
+            raise _NoAnswerError(f"/{path}: {late}", late=True) from error
         except (OSError, HTTPException) as error:
-            raise _FailedError(f"/{path}: {error!r}") from error
+            raise _NoAnswerError(f"/{path}: {error!r}", late=False) from error
         finally:
             connection.close()
         if answer.status >= _SERVER_ERROR:
             raise _FailedError(f"/{path}: HTTP {answer.status}, {data[:300]!r}")
         if answer.status != _OK:
             raise self._make_error(f"refused /{path}: HTTP {answer.status}, {data[:300]!r}")
+        if len(data) > LARGEST:
+            if path != "execute":
+                raise self._make_error(f"sent more than {LARGEST} bytes for /{path}")
+            return _TOO_LONG
         try:
             return json.loads(data)["output"]
         except (ValueError, KeyError, TypeError) as error:
@@ -235,6 +277,10 @@ class HttpWorld:
 
     def _make_error(self, what: str) -> BackendError:
         return BackendError(f"the AppWorld server {what}; {self.server.read_log()}")
+
+
+def _hash(text: str) -> str:
+    return blake2b(text.encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
 
 
 def _list_names(tests: list[Any]) -> tuple[str, ...]:
@@ -250,9 +296,10 @@ class ExternalServer:
     """
 
     def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
-        if parts.scheme != "http" or not parts.hostname:
-            raise ValueError(f"server must be like 'http://127.0.0.1:8000', got {url!r}")
+        example, advice = "http://127.0.0.1:8000", "serve it without one, on this machine alone"
+        parts = check_url(url, rule="server must be", example=example, advice=advice)
+        if parts.scheme != "http":
+            raise ValueError(f"server must be like {example!r}, got one of scheme {parts.scheme!r}")
         self.url, self.number = url.rstrip("/"), 1
 
     def renew(self) -> None:

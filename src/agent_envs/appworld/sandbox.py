@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import warnings
 import weakref
 from collections import deque
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_envs.appworld.guest.ends import End
+from agent_envs.appworld.guest.wire import LateError, limit_time
 
 _STARTING = 60.0  # seconds that a warden may take to start
 # The warden only gets the paths of these packages: importing them would load NumPy and more.
@@ -77,9 +79,11 @@ class Warden:
     def __init__(self) -> None:
         try:
             answer = self._start_process()
-        except TimeoutError as error:
+        except LateError as error:
             late = f"did not start within {_STARTING:g} seconds"
             raise SandboxError(f"the sandbox's warden {late}") from error
+        except TimeoutError:  # of the caller's signal handler
+            raise
         except OSError as error:
             raise _make_refusal(
                 "what the sandbox's warden needs to start", error.errno or 0
@@ -107,8 +111,8 @@ class Warden:
                 failed.pop_all()
             self._control = ours
             self._finalizer = weakref.finalize(self, _finish, os.getpid(), self._process, ours)
-            ours.settimeout(_STARTING)
-            return ours.recv(8192)
+            with limit_time(ours, time.monotonic() + _STARTING):
+                return ours.recv(8192)
 
     @property
     def pid(self) -> int:
@@ -137,20 +141,21 @@ class Warden:
             raise _make_refusal("a process for an interpreter", number["errno"])
         return ours, number
 
-    def rest(self, number: int) -> bool:
-        """Stop an interpreter until `wake`; whether it rests, and has not ended."""
+    def rest(self, number: int) -> End | None:
+        """Stop an interpreter until `wake`: its end if it has ended instead."""
         try:
-            return bool(self._ask("rest", number))
+            ended = self._ask("rest", number)
         except SandboxError:
-            return False  # interpreters end with the warden
+            return End(signal.SIGKILL)  # interpreters end with the warden
+        return ended and End(*ended)
 
     def wake(self, number: int) -> None:
-        """Continue an interpreter, if it has not ended."""
+        """Continue an interpreter that rests."""
         with suppress(SandboxError):
             self._ask("wake", number)
 
     def end(self, number: int) -> End:
-        """End an interpreter: how it ended, also if it had already ended."""
+        """End an interpreter, once: how it ended, also if it had ended by itself."""
         try:
             return End(*self._ask("end", number))
         except SandboxError:
@@ -191,14 +196,15 @@ class Warden:
             raise SandboxError(gone)
         numbers = [sent.fileno()] if sent else []
         try:
-            socket.send_fds(self._control, [json.dumps({what: given}).encode()], numbers)
-            return json.loads(self._control.recv(1024))
-        except (OSError, ValueError) as error:
-            self._silent = True
+            with limit_time(self._control, time.monotonic() + _STARTING):
+                socket.send_fds(self._control, [json.dumps({what: given}).encode()], numbers)
+                return json.loads(self._control.recv(1024))
+        except BaseException as error:
+            self._silent = True  # after an interrupt, its answer would be taken for the next one's
+            own = isinstance(error, OSError | ValueError | LateError)
+            if not own or isinstance(error, TimeoutError):  # of the caller's signal handler
+                raise
             raise SandboxError(gone) from error
-        except BaseException:  # an interrupt: its answer would be taken for the next one's
-            self._silent = True
-            raise
 
 
 def start_warden(sandbox: str = "strict") -> Warden:

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 from agent_envs.appworld.reading import is_same
 
-UNKNOWN_APP = "No app named {!r} found."
-UNKNOWN_API = "No API named {!r} found in the {} app."
+UNKNOWN_APP = "No app named {!r:.60} found."
+UNKNOWN_API = "No API named {!r:.60} found in the {} app."
 REFUSED = "Response status code is {}:\n{}"
 _NOT_LOGGED_IN = "The access_token is wrong or of another app; call login of this app."
 _ENDED = "The task is completed; nothing more can be done."

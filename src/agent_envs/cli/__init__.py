@@ -6,6 +6,7 @@ it is called, so that every help page works without torch.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import warnings
@@ -30,6 +31,8 @@ def main() -> None:
     # takes the cores from the thread that they wait for if others use the machine.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     warnings.formatwarning = _format_warning
+    if logging.lastResort is not None:  # which prints the warnings of the log
+        logging.lastResort.setFormatter(_Formatter())
     try:
         from agent_envs.cli.app import app
 
@@ -52,7 +55,20 @@ def main() -> None:
         said = message_of(error) or type(error).__name__
         if lacked:
             said += f": {lacked}"
-        sys.exit(f"agent-envs: {said} {_HINT}")
+        sys.exit(f"agent-envs: {_make_printable(said)} {_HINT}")
+
+
+class _Formatter(logging.Formatter):
+    """Log lines of data."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return _make_printable(super().format(record))
+
+
+def _make_printable(text: str) -> str:
+    from agent_envs.cli.console import make_printable
+
+    return make_printable(text)
 
 
 def _format_warning(
@@ -60,7 +76,7 @@ def _format_warning(
 ) -> str:
     """A warning for a person: one of ours without the line of source that it comes from."""
     ours = category is UserWarning
-    return (
+    return _make_printable(
         f"agent-envs: {message}\n" if ours else _FORMAT(message, category, filename, lineno, line)
     )
 

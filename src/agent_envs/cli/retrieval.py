@@ -42,7 +42,7 @@ def serve(
 
     page = make_console()
     corpus = _corpus(data)
-    page.print(f"reading {corpus.path}: {len(corpus):,} passages", highlight=False)
+    page.print(f"reading {corpus.path}: {len(corpus):,} passages")
     searched = open_retriever(retriever, corpus, model=model, index=index)
     run(searched, host, port, topk=topk, ready=lambda url: page.print(f"serving {url}"))
 

@@ -1,16 +1,16 @@
 """A retriever that queries a server, with the API of Search-R1 or of verl-agent.
 
-Not supported: proxies and passwords. Caching is done by `Cached`.
+Caching is done by `Cached`.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Sequence
 from itertools import count
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 from agent_envs.assets import require
 from agent_envs.panels import one_of
@@ -19,6 +19,7 @@ from agent_envs.web import (
     BadAnswerError,
     NoAnswerError,
     ServerError,
+    check_url,
     count_tries,
     pause,
     process,
@@ -26,6 +27,8 @@ from agent_envs.web import (
 )
 
 _log = logging.getLogger(__name__)
+VARIABLE = "AGENT_ENVS_RETRIEVAL_TOKEN"
+"""Environment variable of the token that the server asks for and the client sends."""
 APIS = ("auto", "queries", "query")
 _LARGEST = 1 << 26  # bytes of an answer
 _OK, _OTHER_API, _TOO_MANY, _SERVER_ERROR = 200, 422, 429, 500
@@ -93,9 +96,11 @@ class Http:
         outage: float = 60.0,
     ) -> None:
         one_of("api", api, APIS)
-        parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise ValueError(f"url must be like 'http://127.0.0.1:8000/retrieve', got {url!r}")
+        example, advice = (
+            "http://127.0.0.1:8000/retrieve",
+            f"put the server's token into ${VARIABLE}",
+        )
+        parts = check_url(url, rule="url must be", example=example, advice=advice)
         require("httpx2", "search")
         self.url = url if parts.path.strip("/") else parts._replace(path="/retrieve").geturl()
         self.api = api
@@ -154,7 +159,11 @@ class Http:
 
     def _try(self, body: bytes) -> _Reply:
         here = process()
-        request = here.request("POST", self.url, body, {}, seconds=self.timeout, largest=_LARGEST)
+        token = os.environ.get(VARIABLE, "")
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        request = here.request(
+            "POST", self.url, body, headers, seconds=self.timeout, largest=_LARGEST
+        )
         try:
             reply = here.run(request)
         except NoAnswerError as error:

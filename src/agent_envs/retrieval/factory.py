@@ -54,7 +54,7 @@ def open_retriever(
     if not isinstance(named, str):
         require_methods("retriever", named, "search")
         return named
-    if named.startswith(("http://", "https://")):
+    if "://" in named:
         return Cached(Http(named), size=_CACHED)
     one_of("retriever", named, NAMES)
     if corpus is None:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from agent_envs.cli.console import make_console
 from agent_envs.cli.options import check_not_own, make_env, parse_assignment
 
 
@@ -49,7 +50,8 @@ def audit(
     found = audit_env(
         world, actions=actions, tasks=tasks, episodes=episodes, players=players, seed=seed
     )
-    typer.echo(json.dumps(found.json(), indent=1, default=str) if as_json else str(found))
+    said = json.dumps(found.json(), indent=1, default=str) if as_json else str(found)
+    make_console().print(said, soft_wrap=True)
     world.close()
     if not found.passed:
         raise typer.Exit(1)

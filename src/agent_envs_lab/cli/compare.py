@@ -24,6 +24,4 @@ def compare(
     """Compare two runs task by task: difference of success, its 95% interval, an exact test."""
     from agent_envs_lab.compare import side, table
 
-    make_console().print(
-        table(side(first, step), side(second, step)), highlight=False, markup=False
-    )
+    make_console().print(table(side(first, step), side(second, step)))

@@ -51,7 +51,7 @@ def study(
     save(found, out, level=level, seeds=seeds, curve=curve)
     page = make_console()
     page.print(table(found, level=level))
-    page.print(f"figure  {out / 'study.svg'}", highlight=False)
+    page.print(f"figure  {out / 'study.svg'}")
 
 
 def attribute(

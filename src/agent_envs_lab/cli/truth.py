@@ -78,11 +78,11 @@ def truth(
         raise typer.Exit(130) from None
     from agent_envs_lab.truth.figures import publish
 
-    page.print(publish(result, folder), markup=False, highlight=False)
+    page.print(publish(result, folder))
     if run is not None and out is None:
         from trainer.run.report import write
 
-        page.print(f"report  {write(run)}", markup=False, highlight=False)
+        page.print(f"report  {write(run)}")
 
 
 def _run(policy: Path | None, own: Path | None) -> Path | None:

@@ -39,11 +39,12 @@ def save(results: Sequence[Result], out: Path, *, level: float, seeds: int, curv
 def table(results: Sequence[Result], *, level: float) -> Group:
     """The results for a terminal, the best success first."""
     from rich.console import Group as Together
-    from rich.table import Table
 
-    made: list[Table | str] = []
+    from agent_envs.cli.console import DataTable
+
+    made: list[DataTable | str] = []
     for head, *rows in _tables(results, level):
-        one = Table(box=None, pad_edge=False)
+        one = DataTable(box=None, pad_edge=False)
         for number, name in enumerate(head):
             one.add_column(name, no_wrap=True, justify="right" if number else "left")
         for row in rows:

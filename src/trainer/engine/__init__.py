@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from agent_envs.web import ServerError
+from agent_envs.web import ServerError, check_url
 from trainer.learn.correction import Correction
 from trainer.options import STRICT, AboveZero, Count, NonNegative, Positive, Share
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from agent_envs.spaces import Picture
     from trainer.model.policy import Policy
 
+KEY = "VLLM_API_KEY"
+"""Environment variable of the key of servers of vLLM, which read it, too."""
 FORM = "<think>{thought}</think><action>{action}</action>"
 
 
@@ -85,7 +87,7 @@ class Sampling(Decoding):
     recorded: str = ""
 
 
-@dataclass(frozen=True, config=STRICT)
+@dataclass(frozen=True, config=STRICT | {"hide_input_in_errors": True})  # may hold a password
 class EngineOptions:
     """Where replies are sampled.
 
@@ -107,6 +109,11 @@ class EngineOptions:
     patience: NonNegative = 300.0
     tolerance: NonNegative = 0.0
     correction: Correction = dataclasses.field(default_factory=Correction)
+
+    def __post_init__(self) -> None:
+        example, advice = "http://gpu1:8000", f"put the servers' key into ${KEY}"
+        for url in self.urls:
+            check_url(url, rule="engine.urls must be", example=example, advice=advice)
 
     @property
     def corrects(self) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent_envs import web
 from agent_envs.web import BadAnswerError, NoAnswerError, choose_delay
-from trainer.engine import EngineError
+from trainer.engine import KEY, EngineError
 from trainer.engine.worker import WORKER
 from trainer.scale import parallel
 
@@ -190,9 +190,11 @@ async def _request(method: str, url: str, path: str, body: Any = None) -> dict[s
         EngineError: The server refuses the request.
     """
     sent = None if body is None else json.dumps(body).encode()
+    key = os.environ.get(KEY, "")
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
         status, _, data = await web.process().request(
-            method, url + path, sent, {}, seconds=SECONDS, largest=_LARGEST
+            method, url + path, sent, headers, seconds=SECONDS, largest=_LARGEST
         )
     except NoAnswerError as error:
         raise NoAnswerError(f"{url}{path}: {error}") from None

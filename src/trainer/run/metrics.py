@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -32,12 +31,14 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from agent_envs.cli.console import format_seconds
+from agent_envs.cli.console import format_seconds, make_console, show_data
 from agent_envs.imports import message_of
 from agent_envs.machine import append_line, explain_error, write_text
 from credit.filters import is_dead
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from trainer.play.records import Episode
 
 CLOCKS = ("seconds", "tokens_per_second", "time")
@@ -145,7 +146,7 @@ class Metrics:
         from torch.utils.tensorboard import SummaryWriter
 
         self.path = folder / "metrics.jsonl"
-        self.console = console or Console()
+        self.console = console or make_console()
         self.lines = {line["step"]: line for line in read_log(self.path)}
         write_text(self.path, "".join(f"{_dump(line)}\n" for line in self.lines.values()))
         self._writer = SummaryWriter(str(folder / "tensorboard"))
@@ -208,7 +209,7 @@ class Metrics:
 
     def say(self, text: str) -> None:
         """Print a line of text above the progress bar."""
-        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self.console.print(show_data(text), soft_wrap=True)
 
     def warning(self, step: int, text: str) -> None:
         """Print a warning and write it to `WARNINGS`, unless this step wrote it before."""

@@ -163,6 +163,7 @@ FINE = {  # arguments that the conditions of a call accept
     "mmap": (0, 4096, 3, 0x22, 0, 0),
     "mprotect": (0, 4096, 3, 0, 0, 0),
     "futex": (0, 128, 0, 0, 0, 0),
+    "madvise": (0, 4096, 4, 0, 0, 0),
 }
 
 
@@ -191,6 +192,12 @@ def test_the_filter_answers_as_its_table(machine):
         ("mprotect", (0, 4096, 5, 0, 0, 0)),
         ("futex", (0, 128 | 3, 0, 0, 0, 0)),
         ("futex", (0, 6, 0, 0, 0, 0)),
+        ("recvfrom", (3, 0, 1, 1, 0, 0)),  # MSG_OOB
+        ("sendto", (3, 0, 1, 1, 0, 0)),
+        ("sendto", (3, 0, 1, 0x2000_0000, 0, 0)),  # MSG_FASTOPEN
+        ("sendto", (3, 0, 1, 0, 4096, 16)),  # to an address
+        ("madvise", (0, 4096, 14, 0, 0, 0)),  # MADV_HUGEPAGE
+        ("mremap", (0, 4096, 4096, 3, 0, 0)),  # MREMAP_FIXED
     ],
 )
 def test_conditions_refuse(machine, name, arguments):

@@ -63,8 +63,7 @@ def test_cpu_time_is_the_agents_although_its_end_is_a_kill():
 LATE = """
 rest, os = warden.Forker._rest, warden.os
 def late(self, pid):
-    if pid in self.running:
-        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     return rest(self, pid)
 warden.Forker._rest = late
 """

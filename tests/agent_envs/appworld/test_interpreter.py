@@ -14,6 +14,7 @@ from attacks import ESCAPE, NOW, below, start
 
 import agent_envs  # noqa: F401  registers the id
 from agent_envs.appworld.interpreter import Interpreter
+from agent_envs.appworld.mini import MiniWorld
 from agent_envs.appworld.sandbox import start_warden
 from tests.agent_envs.appworld.conftest import echo
 
@@ -320,3 +321,66 @@ def test_a_fork_of_the_trainer_has_interpreters_of_its_own():
     _, status = os.waitpid(pid, 0)
     assert os.waitstatus_to_exitcode(status) == 1
     assert interpreter.execute("print(x)", echo) == "['a', 'b', {'n': 1}]"
+
+
+BURN = f"{ESCAPE}t = modules['time']\nend = t.monotonic() + 0.8\nwhile t.monotonic() < end: pass"
+SWALLOW = "for n in range({}):\n  try: {}\n  except Exception: pass"
+LONG = "getattr(getattr(apis, 'x' * {}), 'y')(**{{'z' * {}: 1}})"
+
+
+def test_a_step_takes_its_time_limit_and_little_more_also_after_an_end():
+    interpreter = start(1)
+    for _ in range(5):
+        assert interpreter.execute(BURN, echo) == "Execution successful."
+    interpreter.close()  # the five take four seconds again
+    began = time.monotonic()
+    assert "earlier code could not be run again (timed out)" in interpreter.execute("1", echo)
+    assert time.monotonic() - began < 1 + 2.5
+    assert interpreter.lost
+
+
+@pytest.mark.parametrize(
+    ("calls", "call", "told"),
+    [
+        (150, LONG.format(1_500_000, 1), "Execution successful."),  # a message too long to send
+        (150, LONG.format(400_000, 1), "the episode has used its 16 MiB of code, calls and replie"),
+        (150, LONG.format(1, 400_000), "the episode has used its 16 MiB of code, calls and replie"),
+        (9999, "apis.a.b()", "it made more than 2000 calls"),
+    ],
+)
+def test_calls_and_replies_are_kept_within_the_episodes_account(calls, call, told):
+    world = MiniWorld(timeout=20)
+    world.open("tick_off-0")
+    assert told in world.execute(SWALLOW.format(calls, call))
+    kept = sum(len(code) + sum(map(len, replies)) for code, replies in world._interpreter.journal)
+    assert kept < 200_000
+    world.close()
+
+
+def test_a_timeout_of_the_callers_own_is_not_the_agents():
+    def ring(*_):
+        raise TimeoutError("of the caller")
+
+    interpreter = start(20, "x = 1")
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        with pytest.raises(TimeoutError, match="of the caller"):
+            interpreter.execute("while True: pass", echo)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert interpreter.execute("print(x)", echo) == "1"
+
+
+def test_an_interpreter_finds_nothing_of_others():
+    other = start(20, "x = 1")
+    output = start().execute(
+        f"{ESCAPE}gc, sys = modules['gc'], modules['sys']\nframe, found = sys._getframe(), []\n"
+        "while frame := frame.f_back: found += frame.f_locals.values()\n"
+        "found += [x for x in gc.get_objects() if type(x).__name__ == 'Forker']\n"
+        "held = [v for x in found for v in (getattr(x, '__dict__', None) or {}).values()]\n"
+        f"print([x for x in found + held if isinstance(x, (set, dict)) and "
+        f"{other._process.number} in x])",
+        echo,
+    )
+    assert output == "[]"

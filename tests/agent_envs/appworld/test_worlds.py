@@ -229,7 +229,7 @@ def test_a_server_that_is_silent(lists, monkeypatch):
     monkeypatch.setattr("agent_envs.appworld.remote.GRACE", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         world = HttpWorld(f"http://127.0.0.1:{silent.getsockname()[1]}", data=lists, timeout=0.1)
-        with pytest.raises(BackendError, match="failed twice: /initialize: TimeoutError"):
+        with pytest.raises(BackendError, match="failed twice: /initialize: no answer"):
             world.open(TASK)
 
 
@@ -300,3 +300,22 @@ def test_episodes_leave_nothing_behind(episodes):
     first, last = seen
     assert last[2:] == first[2:]  # descriptors and processes
     assert all(now - then < 2 for then, now in zip(first, last, strict=True))
+
+
+def test_code_that_hangs_or_ends_a_server_is_the_agents_fault(served, remote, monkeypatch):
+    remote.open(TASK)
+    remote.execute("x = 1")
+    served.faults = ["hang up", 200, 200, 200, "hang up"]  # again after three requests that restore
+    assert "The interpreter ended while the code ran" in remote.execute("lost = 2")
+    assert "NameError" in remote.execute("print(x)\nprint(lost)")
+    monkeypatch.setattr(remote, "timeout", -59.7)  # and the grace of 60 s
+    monkeypatch.setattr(served, "output", lambda *_: time.sleep(0.6))
+    assert "Execution timed out" in remote.execute("lost = 3")
+
+
+def test_output_without_an_end_is_not_read(served, remote, monkeypatch):
+    remote.open(TASK)
+    monkeypatch.setattr(served, "output", lambda *_: "x" * 5_000_000)
+    assert "The output is longer than 4000000 bytes" in remote.execute("print('x' * 5_000_000)")
+    with pytest.raises(BackendError, match="sent more than 4000000 bytes for /task_completed"):
+        remote.is_completed()

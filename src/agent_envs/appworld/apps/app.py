@@ -7,11 +7,13 @@ returns a `Page` are documented, checked and applied here for all of them.
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
+import textwrap
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 from agent_envs.appworld.session import Refusal
 
@@ -71,7 +73,7 @@ class Api(NamedTuple):
         known = [parameter.name for parameter in self.parameters]
         for name in given:
             if name not in known:
-                raise Refusal(422, f"{self.name} has no parameter {name!r}; it has {known}.")
+                raise Refusal(422, f"{self.name} has no parameter {name!r:.60}; it has {known}.")
         if "access_token" in known and not given.get("access_token"):
             raise Refusal(401, "An access_token is needed: call login of this app first.")
         for name, kind, required, default, description in self.parameters:
@@ -190,9 +192,17 @@ def check_one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
         raise Refusal(422, f"{name} must be one of {allowed}, got {value!r:.60}.")
 
 
+def read_docstring(thing: Any) -> str:
+    """The docstring of an app or API; `python -OO` has removed it, so it comes from the source."""
+    if thing.__doc__ is not None:
+        return inspect.cleandoc(thing.__doc__)
+    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(thing))).body
+    return ast.get_docstring(cast("ast.FunctionDef", definition)) or ""
+
+
 def _describe_api(name: str, method: Callable[..., Any], *, token: bool) -> Api:
     """The API of a method, from its signature and its docstring."""
-    text, _, listed = inspect.cleandoc(method.__doc__ or "").partition("\n\nArgs:\n")
+    text, _, listed = read_docstring(method).partition("\n\nArgs:\n")
     summary, _, response = text.partition("\n\nGives: ")
     described = dict(re.findall(r"^\s+(\w+): (.+)$", listed, re.MULTILINE))
     signature = inspect.signature(method)
@@ -283,7 +293,7 @@ class ApiDocs(App):
         Gives: a list of name, description
         """
         return [
-            {"name": name, "description": app.__doc__ or ""}
+            {"name": name, "description": read_docstring(app)}
             for name, app in self._session.apps.items()
         ]
 

@@ -24,7 +24,7 @@ from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.appworld.guest import ends, modules, variables
-from agent_envs.appworld.guest.wire import TOKEN, parse, receive, send
+from agent_envs.appworld.guest.wire import CALL, LONGEST, TOKEN, encode, parse, receive, send
 
 if TYPE_CHECKING:
     import socket
@@ -54,7 +54,7 @@ class _World:
 
     def say(self, message: Any) -> None:
         """Send the answer to what was last heard."""
-        send(self._channel, message, self._token)
+        send(self._channel, encode(message, CALL), self._token)
 
     def hear(self) -> Any:
         """Wait for the next message.
@@ -64,7 +64,7 @@ class _World:
             ValueError: The message is too deep.
         """
         try:
-            self._token, body = receive(self._channel)
+            self._token, body = receive(self._channel, LONGEST)
         except MemoryError:  # a part of it was read
             os._exit(ends.FULL)
         return parse(body)

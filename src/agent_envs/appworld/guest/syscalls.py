@@ -24,7 +24,10 @@ _LOAD, _AND, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x06  # BPF in
 _NUMBER, _MACHINE, _ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data
 _SET_SECCOMP, _FILTER = 22, 2  # prctl
 
+_ALL = 0xFFFF_FFFF
 _EXEC = 4  # PROT_EXEC
+_DISCARD = 4  # MADV_DONTNEED, of the C library's allocator
+_MAY_MOVE = 1  # MREMAP_MAYMOVE
 _OWN_MEMORY = 0x22  # MAP_PRIVATE | MAP_ANONYMOUS
 _KIND_OF_MEMORY = 0x2F  # MAP_TYPE | MAP_ANONYMOUS
 _FUTEX_FLAGS = 0x180  # FUTEX_PRIVATE_FLAG | FUTEX_CLOCK_REALTIME
@@ -58,13 +61,17 @@ def read_calls(table: str) -> dict[str, Call]:
 
 ALLOWED = {
     # the one socket, and /dev/null
-    **read_calls("recvfrom 45 207, sendto 44 206, read 0 63, write 1 64, close 3 57"),
+    "recvfrom": Call(45, 207, (Check(3, _ALL, (0,)),)),
+    "sendto": Call(44, 206, (Check(3, _ALL, (0,)), Check(5, _ALL, (0,)))),  # no flag, no address
+    **read_calls("read 0 63, write 1 64, close 3 57"),
     # memory: private, counted by RLIMIT_AS, never executable
     "mmap": Call(9, 222, (Check(2, _EXEC, (0,)), Check(3, _KIND_OF_MEMORY, (_OWN_MEMORY,)))),
     "mprotect": Call(10, 226, (Check(2, _EXEC, (0,)),)),
-    **read_calls("munmap 11 215, mremap 25 216, brk 12 214, madvise 28 233"),
+    "mremap": Call(25, 216, (Check(3, _ALL, (0, _MAY_MOVE)),)),
+    "madvise": Call(28, 233, (Check(2, _ALL, (_DISCARD,)),)),
+    **read_calls("munmap 11 215, brk 12 214"),
     # Python's locks
-    "futex": Call(202, 98, (Check(1, 0xFFFF_FFFF ^ _FUTEX_FLAGS, _WAIT_WAKE),)),
+    "futex": Call(202, 98, (Check(1, _ALL ^ _FUTEX_FLAGS, _WAIT_WAKE),)),
     "sched_yield": Call(24, 124),
     # time and chance; most clocks do not even enter the kernel
     **read_calls("clock_gettime 228 113, clock_getres 229 114, gettimeofday 96 169, time 201 -"),

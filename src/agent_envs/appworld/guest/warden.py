@@ -44,13 +44,14 @@ class Forker:
     A request is an object with one key: "start", with the time and seed of an interpreter, and its
     socket; or "rest", "wake" or "end", with its number. The answer to "start" is the number, or
     `{"errno": ...}` if the machine refuses a process; to others it is what the method returns.
+
+    It keeps nothing of its interpreters, since each is a copy of it that agent code can read. The
+    other side knows which of them run. One that ended stays a zombie, and keeps its number, until
+    its end was told.
     """
 
     def __init__(self, control: socket.socket, cells: jail.Cells) -> None:
         self.control, self.cells = control, cells
-        self.ended: dict[int, ends.End] = {}
-        self.running: set[int] = set()
-        self.resting: set[int] = set()
 
     def serve(self) -> None:
         """Answer requests until the socket is closed."""
@@ -58,13 +59,10 @@ class Forker:
         while True:
             message, sockets, _, _ = socket.recv_fds(self.control, 65_536, 1)
             if not message:
-                break
-            self._reap()
+                return  # the first process of a space ends the others with it
             ((what, given),) = json.loads(message).items()
             answer = self._start(given, sockets) if what == "start" else ways[what](given)
             self.control.send(json.dumps(answer).encode())
-        for pid in self.running:
-            os.kill(pid, signal.SIGKILL)
 
     def _start(self, opening: dict[str, str], sockets: list[int]) -> int | dict[str, int | None]:
         if not sockets:  # the kernel dropped it
@@ -77,52 +75,35 @@ class Forker:
             run.serve(socket.socket(fileno=channel), opening, jail.drop)
 
         try:
-            pid = _fork(self.cells, interpret)
+            return _fork(self.cells, interpret)
         except OSError as error:
             return {"errno": error.errno}
         finally:
             os.close(channel)
-        self.running.add(pid)
-        return pid
 
-    def _rest(self, pid: int) -> bool:
-        """Stop an interpreter; whether it rests, and has not ended."""
-        while pid in self.running:
+    def _rest(self, pid: int) -> ends.End | None:
+        """Stop an interpreter: its end if it has ended instead."""
+        while True:
             os.kill(pid, signal.SIGSTOP)
             _, status, usage = os.wait4(pid, os.WUNTRACED | os.WCONTINUED)
             if os.WIFSTOPPED(status):
-                self.resting.add(pid)
-                return True
+                return None
             if not os.WIFCONTINUED(status):  # the kernel reports that once
-                self._note(pid, ends.read_end(status, usage))
-        return False
+                return ends.read_end(status, usage)
 
-    def _wake(self, pid: int) -> bool:
-        """Continue an interpreter; whether it has not ended."""
-        self.resting.discard(pid)
-        if pid in self.running:
-            os.kill(pid, signal.SIGCONT)
-        return pid in self.running
+    def _wake(self, pid: int) -> None:
+        """Continue an interpreter that rests."""
+        os.kill(pid, signal.SIGCONT)
 
     def _end(self, pid: int) -> ends.End:
-        """End an interpreter: how it ended, also if it had already ended."""
-        if pid in self.resting or self._rest(pid):
+        """End an interpreter, running or at rest: how it ended, also if it had already ended."""
+        os.kill(pid, signal.SIGCONT)  # one that rests does not stop again
+        ended = self._rest(pid)
+        if ended is None:
             os.kill(pid, signal.SIGKILL)
             _, status, usage = os.wait4(pid, 0)
-            self._note(pid, ends.read_end(status, usage, ran=True))
-        return self.ended.pop(pid, ends.End(0))
-
-    def _reap(self) -> None:
-        while self.running:
-            pid, status, usage = os.wait4(-1, os.WNOHANG)
-            if not pid:
-                break
-            self._note(pid, ends.read_end(status, usage))
-
-    def _note(self, pid: int, end: ends.End) -> None:
-        self.running.discard(pid)
-        self.resting.discard(pid)
-        self.ended[pid] = end
+            ended = ends.read_end(status, usage, ran=True)
+        return ended
 
 
 def _fork(cells: jail.Cells, work: Callable[[], None]) -> int:
