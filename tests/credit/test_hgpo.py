@@ -86,7 +86,6 @@ def test_returns_that_differ_by_rounding_are_equal():
             trajectory=[0, 0, 1, 1, 1, 2, 2],
             reward=[0, 0, 0, first, second, 0, 0],
             anchor=["a", "b", "a", "b", "c", "z", "b"],
-            outcome_in_reward=False,
         )
         return credit.make("hgpo", gamma=1.0)(turns)
 
