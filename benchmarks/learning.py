@@ -167,7 +167,6 @@ def sample(tasks: list[Walk], picked: Sequence[int], rng: np.random.Generator) -
         reward=np.zeros(len(taken)),
         valid=np.ones(len(taken), dtype=bool),
         **columns,
-        outcome_in_reward=False,
     )
     return Sample(taken, turns, np.array(better))
 

@@ -172,7 +172,7 @@ class World:
         }
         if self.binary and all(self.value(state) for state, _ in pairs):
             columns["gold_logprob"] = [math.log(self.value(state)) for state, _ in pairs]
-        return Turns(**columns, outcome_in_reward=False)
+        return Turns(**columns)
 
     def _outcome(self, path: Path) -> float:
         state, action = path.taken[-1]

@@ -167,7 +167,7 @@ def rows(
     outcome: ArrayLike,
     goal: Sequence[str] | NDArray[Any] | None = None,
     turn_reward: Sequence[Mapping[str, float]] | Mapping[str, ArrayLike] | None = None,
-    outcome_in_reward: bool | None = None,
+    outcome_in_reward: bool = False,
     **columns: Any,
 ) -> Rows:
     """Sort a trainer's rows, one for each turn and in any order, into `Turns`.

@@ -72,14 +72,13 @@ class Turns:
         gold_logprob: [N] mean log-probability of the tokens of the right answer in nats, if the
             model had to give it at once instead of taking the action, or None.
         outcome_in_reward: True if `reward` on the last turn of a trajectory includes the outcome,
-            as in a Gymnasium environment: the outcome is subtracted there. False if it does not.
-            None also means that it does not, but raises an error if the numbers suggest it does.
+            as in a Gymnasium environment: the outcome is subtracted there. The numbers are never
+            looked at to find out.
 
     Raises:
         ValueError: Columns of unequal length, a trajectory without turns or out of order, a number
             that is None, NaN, infinite or 1e100 or more, progress outside [0, 1], a negative
-            entropy, a positive log-probability, an outcome that would be counted twice, or
-            verifiers without unique names. The message names column and row.
+            entropy, a positive log-probability, or verifiers without unique names. The message names column and row.
         TypeError: An unknown column, or one of another type, such as arrays as anchors or text as
             numbers.
     """
@@ -97,9 +96,9 @@ class Turns:
     turn_reward_names: tuple[str, ...] = ()
     entropy: NDArray[np.float64] | None = None
     gold_logprob: NDArray[np.float64] | None = None
-    outcome_in_reward: InitVar[bool | None] = None
+    outcome_in_reward: InitVar[bool] = False
 
-    def __post_init__(self, outcome_in_reward: bool | None) -> None:
+    def __post_init__(self, outcome_in_reward: bool) -> None:
         for name in KINDS:
             if (column := getattr(self, name)) is not None:
                 object.__setattr__(self, name, as_column(name, column))
@@ -112,9 +111,6 @@ class Turns:
         if outcome_in_reward:
             paid = self.reward - np.where(self.last, self.outcome[self.trajectory], 0.0)
             object.__setattr__(self, "reward", as_vector("reward", paid))
-        elif outcome_in_reward is None and (where := self._find_outcome()):
-            remedy = "pass outcome_in_reward=True to subtract it there, or False if it is not in it"
-            raise ValueError(f"reward {where} equals the outcome, and would count twice; {remedy}")
 
     def __len__(self) -> int:
         """Number of turns N."""
@@ -210,7 +206,7 @@ class Turns:
 
     @classmethod
     def from_episodes(
-        cls, episodes: Iterable[Any], *, outcome_in_reward: bool | None = None
+        cls, episodes: Iterable[Any], *, outcome_in_reward: bool = False
     ) -> Self:
         """Build a batch from recorded episodes.
 
@@ -270,7 +266,7 @@ class Turns:
             if name in KINDS
         }
         paid = {n.removeprefix(_PREFIX): c for n, c in columns.items() if n.startswith(_PREFIX)}
-        return cls(**given, **stack_turn_rewards(paid), outcome_in_reward=False)
+        return cls(**given, **stack_turn_rewards(paid))
 
     def _check_rows(self) -> None:
         """Check the lengths of the columns and the order of the trajectories."""
@@ -285,15 +281,3 @@ class Turns:
         check_rows("trajectory", owners, in_order, rule)
         if count != (played := owners.max(initial=-1) + 1):
             raise ValueError(f"group has {count} rows, but {played} trajectories have turns")
-
-    def _find_outcome(self) -> str:
-        """Where the rewards seem to include the outcome; "" if they do not."""
-        if not self.has("reward") or not self.outcome.any():
-            return ""
-        ended = self.outcome != 0
-        summed = np.bincount(self.trajectory, self.reward, len(self.group))
-        if np.array_equal(self.reward[self.last][ended], self.outcome[ended]):
-            return "on the last turn of every trajectory whose outcome is not 0"
-        if np.allclose(summed, self.outcome, rtol=1e-9, atol=1e-12 * np.abs(self.outcome).max()):
-            return "summed over the turns of every trajectory"
-        return ""

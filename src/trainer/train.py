@@ -113,7 +113,7 @@ class Loop(Session):
         rows, differences = self.correct_rows(
             played, make_rows(played, max_tokens=recipe.sampling.max_tokens)
         )
-        turns = credit.Turns.from_episodes(played, outcome_in_reward=False)
+        turns = credit.Turns.from_episodes(played)
         rng = np.random.default_rng(derive(seed, self.step, "credit"))
         rows, advantage, learned, more, failed = self.method.credit(
             Experience(self.step, played, turns, rows, rng, self.training, sampler)

@@ -36,7 +36,6 @@ def made(groups=6, rollouts=4, length=5, seed=0, **changed):
         anchor=[f"state {n}" for n in rng.integers(0, 9, len(owner))],
         action=["go"] * len(owner),
         entropy=rng.uniform(0.1, 2, len(owner)),
-        outcome_in_reward=False,
     )
     columns = {
         "turns": turns,
@@ -170,7 +169,7 @@ def test_only_what_the_batch_lacks_leaves_an_estimator_out():
     graded = made()
     graded = Truth(
         **{name: getattr(graded, name) / 2 for name in COLUMNS},
-        turns=replace(graded.turns, outcome=graded.turns.outcome / 2, outcome_in_reward=False),
+        turns=replace(graded.turns, outcome=graded.turns.outcome / 2),
     )
 
     def needs(turns, rng):

@@ -79,8 +79,7 @@ def rows(turns: Turns, trajectories: Any, **columns: Any) -> Turns:
     }
     lengths = np.bincount(turns.trajectory)[chosen]
     made["trajectory"] = np.repeat(np.arange(len(chosen)), lengths)
-    counted = False if turns.has("reward") else None
-    return Turns(**made, turn_reward_names=turns.turn_reward_names, outcome_in_reward=counted)
+    return Turns(**made, turn_reward_names=turns.turn_reward_names)
 
 
 def turn_rows(turns: Turns, trajectories: Any) -> Any:

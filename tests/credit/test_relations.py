@@ -97,7 +97,6 @@ def test_rounding_changes_nothing(name, seed, size, different, paid):
         "anchor": [f"s{state}" for state in rng.integers(0, 3, total)],
         "action": [f"a{action}" for action in rng.integers(0, 3, total)],
         "turn_reward_names": ("implicit",),
-        "outcome_in_reward": False,
     }
     outcome = rng.integers(0, 2, 6).tolist()
     rounded = {

@@ -99,7 +99,7 @@ def flattened(turns, order):
 @settings(max_examples=25)
 def test_any_order_of_rows_gives_each_row_its_advantage(name, turns, data):
     order = np.random.default_rng(data.draw(st.integers(0, 99))).permutation(len(turns))
-    rows = credit.rows(**flattened(turns, order), outcome_in_reward=False)
+    rows = credit.rows(**flattened(turns, order))
     assert rows.advantage(made(name)(rows.turns)) == pytest.approx(
         made(name)(turns)[order], abs=1e-6
     )
@@ -111,13 +111,13 @@ def test_rows_keep_what_was_given(turns, seed):
     """In order they are the turns bit for bit; in any order each row has its own values."""
     rng = np.random.default_rng(seed)
     for order in (np.arange(len(turns)), rng.permutation(len(turns))):
-        rows = credit.rows(**flattened(turns, order), outcome_in_reward=False)
+        rows = credit.rows(**flattened(turns, order))
         for name in (*COLUMNS, "position"):
             kept = getattr(rows.turns, name)[rows.turn]
             assert kept.tolist() == getattr(turns, name)[order].tolist()
         owner = rows.turns.trajectory[rows.turn]
         assert rows.turns.outcome[owner].tolist() == turns.outcome[turns.trajectory][order].tolist()
-    in_order = credit.rows(**flattened(turns, np.arange(len(turns))), outcome_in_reward=False)
+    in_order = credit.rows(**flattened(turns, np.arange(len(turns))))
     for name in credit.names():
         assert made(name)(in_order.turns).tolist() == made(name)(turns).tolist()
 
@@ -128,7 +128,7 @@ def test_equal_rows_count_once(turns, seed):
     """verl-agent fills a batch with copies of its rows."""
     drawn = np.random.default_rng(seed).integers(0, len(turns), len(turns))
     order = np.concatenate([np.arange(len(turns)), drawn])
-    rows = credit.rows(**flattened(turns, order), outcome_in_reward=False)
+    rows = credit.rows(**flattened(turns, order))
     assert len(rows.turns) == len(turns)
     alone = made("gigpo")(turns)
     assert rows.advantage(made("gigpo")(rows.turns)) == pytest.approx(alone[order], abs=1e-9)
@@ -229,7 +229,7 @@ def test_spans_and_rows_put_the_same_numbers_at_the_same_replies(data):
     turns = data.draw(batches())
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
     order = rng.permutation(len(turns))
-    rows = credit.rows(**flattened(turns, order), outcome_in_reward=False)
+    rows = credit.rows(**flattened(turns, order))
     advantage = rng.normal(size=len(turns))
     lengths = rng.integers(0, 4, len(turns))  # of the rows' replies
     single = np.arange(4) < lengths[:, None]

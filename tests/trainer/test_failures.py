@@ -272,7 +272,7 @@ def test_the_other_groups_update_is_bit_equal(context, where, tiny_folder, fails
         )
         played, failed = split_attempts(player.attempt(which, script, seed=0))
         assert (len(played), len(failed)) == (8, len(which) - 8)
-        turns = Turns.from_episodes(played, outcome_in_reward=False)
+        turns = Turns.from_episodes(played)
         method = make_method(chosen)
         method.begin(policy, tmp_path)
         rng, rows = np.random.default_rng(1), make_rows(played)

@@ -25,7 +25,7 @@ def experience(tiny_policy):
     tasks = [Task(task_id, 0, 1) for task_id in rollouts.panel.task_ids[:2]]
     sampler = Sampler(OwnEngine(tiny_policy), tiny_policy, Decoding(1.0, 8, "free"))
     played = rollouts.play(tasks, sampler, seed=0)
-    turns = credit.Turns.from_episodes(played, outcome_in_reward=False)
+    turns = credit.Turns.from_episodes(played)
     return Experience(0, played, turns, make_rows(played), np.random.default_rng(0), None, None)
 
 
@@ -65,7 +65,7 @@ def test_igpo_asks_the_policy_and_trace_the_reference(tiny_policy, experience):
         chosen = recipe.load(f"wiki {name}")
         method = make_method(chosen)
         method.begin(tiny_policy, None)
-        turns = replace(experience.turns, gold_logprob=known, outcome_in_reward=False)
+        turns = replace(experience.turns, gold_logprob=known)
         expected = credit.make(name, **chosen.credit.options)(turns)
         done = method.credit(experience)
         assert done.advantage == pytest.approx(expected, abs=1e-3)

@@ -161,7 +161,6 @@ def completed(truth: Truth) -> Truth:
         truth.turns,
         turn_reward=truth.advantage[:, None],
         turn_reward_names=("implicit",),
-        outcome_in_reward=False,
         gold_logprob=np.log(np.clip(truth.value_before, LEAST, 1.0)),
     )
     return replace(truth, turns=turns)

@@ -400,7 +400,7 @@ class _Measurement:
             error.append(np.sqrt(excess * variance))
         episodes = [episode for part in played for episode in part]
         starts = np.array([[group.value(half)[0] for half in HALVES] for group in groups])
-        turns = Turns.from_episodes(episodes, outcome_in_reward=False)
+        turns = Turns.from_episodes(episodes)
         first, second = (np.concatenate([g.advantage(half) for g in groups]) for half in HALVES)
         about = {
             "name": self.recipe.name,

@@ -105,7 +105,6 @@ class WithPRM(Method):
             experience.turns,
             turn_reward=rewards[:, None],
             turn_reward_names=("implicit",),
-            outcome_in_reward=False,
         )
         if self.options.level == "token":
             prime = isinstance(self.estimator, credit.Prime)

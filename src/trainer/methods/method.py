@@ -122,7 +122,7 @@ class Method:
                 self.recipe.update,
                 reference=self.needs_reference,
             )
-            turns = replace(turns, gold_logprob=gold, outcome_in_reward=False)
+            turns = replace(turns, gold_logprob=gold)
             figures = {"gold_probability": float(np.exp(gold).mean())}
         advantage = parallel.run_on_first(
             lambda: credit.estimate(self.estimator, turns, experience.rng)

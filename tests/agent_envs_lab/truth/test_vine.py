@@ -22,7 +22,7 @@ def advantages(given, result, turns, seed):
     experience = Experience(
         1,
         episodes,
-        credit.Turns.from_episodes(episodes, outcome_in_reward=False),
+        credit.Turns.from_episodes(episodes),
         make_rows(episodes),
         np.random.default_rng(seed),
         player.rollouts,
