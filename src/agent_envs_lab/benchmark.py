@@ -71,9 +71,7 @@ def reward_progress(estimator: credit.Estimator) -> credit.Estimator:
 
     def estimate_on_gain(turns: Turns, rng: np.random.Generator | None) -> Array:
         gain = Progressive()(turns)[:, None]
-        changed = replace(
-            turns, turn_reward=gain, turn_reward_names=("progress",)
-        )
+        changed = replace(turns, turn_reward=gain, turn_reward_names=("progress",))
         return estimator(changed, rng)
 
     return estimate_on_gain

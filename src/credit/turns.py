@@ -78,7 +78,8 @@ class Turns:
     Raises:
         ValueError: Columns of unequal length, a trajectory without turns or out of order, a number
             that is None, NaN, infinite or 1e100 or more, progress outside [0, 1], a negative
-            entropy, a positive log-probability, or verifiers without unique names. The message names column and row.
+            entropy, a positive log-probability, or verifiers without unique names. The message
+            names column and row.
         TypeError: An unknown column, or one of another type, such as arrays as anchors or text as
             numbers.
     """
@@ -205,9 +206,7 @@ class Turns:
             raise ValueError(f"outcome must be 0 or 1 because {why}, got {shown}; {remedy}")
 
     @classmethod
-    def from_episodes(
-        cls, episodes: Iterable[Any], *, outcome_in_reward: bool = False
-    ) -> Self:
+    def from_episodes(cls, episodes: Iterable[Any], *, outcome_in_reward: bool = False) -> Self:
         """Build a batch from recorded episodes.
 
         Args:

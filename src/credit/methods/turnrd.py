@@ -323,14 +323,15 @@ def shuffle_effect(
     Returns:
         Two numbers; both are 0 if the goal has no effect, or all goals are equal.
     """
-    kinds, kind = goal.unique(dim=0, return_inverse=True)
+    kinds, kind = np.unique(goal.cpu().numpy(), axis=0, return_inverse=True)
+    other = torch.from_numpy(kinds[(kind.ravel() + 1) % len(kinds)]).to(goal)
     inside = mask.bool()
 
     def errors(goals: Tensor) -> Tensor:
-        missed = (model.eval()(states, mask, goals).values - dense).square()
+        missed: Tensor = (model.eval()(states, mask, goals).values - dense).square()
         return missed.masked_fill(~inside, 0.0).sum(-1) / inside.sum(-1)
 
-    right, wrong = errors(goal), errors(kinds[(kind + 1) % len(kinds)])
+    right, wrong = errors(goal), errors(other)
     increase = (wrong.mean() - right.mean()) / right.mean().clamp(min=1e-12)
     return float(increase), float((wrong > right).double().mean())
 
