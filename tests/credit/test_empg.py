@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 
 import credit
-from credit.methods.empg import EMPG
+from credit.methods.empg import EMPG, min_max
 from tests.credit.batches import batch, batches
 
 
@@ -23,6 +23,7 @@ def test_bonus_alone():  # one trajectory, A^E = 0: 0.1 e^(-2 * 1/2), 0.1 e^(-2 
     turns = batch([3], [1.0], [0], entropy=[1.0, 2.0, 3.0])
     f = 0.1 * np.exp([-1, -2, -np.inf])
     assert EMPG(zeta=0.1, k_prime=2.0)(turns) == pytest.approx(f - f.mean())
+    assert min_max(np.array([0.3, 0.1 + 0.2])).tolist() == [0, 0]  # but for rounding they are equal
 
 
 @given(batches())
