@@ -13,12 +13,11 @@ from itertools import permutations, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agent_envs.alfworld.game import DONE
-from agent_envs.alfworld.world import MOVE
 
 if TYPE_CHECKING:
     from agent_envs.alfworld.world import World
 
-_FORMS = {"go": "go to {1}", "open": "open {1}", "take": "take {} from {}", "use": "use {}"}
+_FORMS = {"go": "go to {r}", "open": "open {r}", "take": "take {o} from {r}", "use": "use {o}"}
 
 
 class Station(NamedTuple):
@@ -171,5 +170,6 @@ class _Search:
 
 def _write_command(world: World, verb: str, thing: int, receptacle: int) -> str:
     """The command for a verb, an object and a receptacle."""
-    form = MOVE[world.dialect][0] if verb == "move" else _FORMS.get(verb, f"{verb} {{}} with {{}}")
-    return form.format(world.game.objects[thing], world.game.receptacles[receptacle])
+    forms = _FORMS | {"move": world.words.put}
+    form = forms.get(verb, f"{verb} {{o}} with {{r}}")
+    return form.format(o=world.game.objects[thing], r=world.game.receptacles[receptacle])

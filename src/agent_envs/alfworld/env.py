@@ -23,16 +23,12 @@ PROGRESS = ("facts", "distance", "none")
 
 _FORMS = (
     r"(?P<bare>look|inventory|help)|(?:go to|open|close) (?P<place>.+)|use (?P<thing>.+)"
-    r"|examine (?P<any>.+)|take (?P<taken>.+) from (?P<source>.+)|move (?P<moved>.+) to (?P<to>.+)"
+    r"|examine (?P<any>.+)|take (?P<taken>.+) from (?P<source>.+)"
     r"|(?:clean|heat|cool) (?P<treated>.+) with (?P<tool>.+)"
     r"|slice (?P<sliced>.+) with (?P<knife>.+)"
 )
-_FORM = {
-    "0.4": re.compile(_FORMS),
-    "0.3": re.compile(_FORMS + r"|put (?P<put>.+) in/on (?P<on>.+)"),
-}
-_PLACES = {"place", "source", "to", "tool", "on", "any"}
-_THINGS = {"thing", "taken", "moved", "treated", "sliced", "knife", "put", "any"}
+_PLACES = {"place", "source", "to", "tool", "any"}
+_THINGS = {"thing", "taken", "put", "treated", "sliced", "knife", "any"}
 
 
 class AlfWorld(AgentEnv):
@@ -104,8 +100,9 @@ class AlfWorld(AgentEnv):
         facts: adds `info["facts"]`, the facts that hold now and can change. Of `objectatlocation`,
             only the facts about sliceable objects affect actions and are in the anchor.
         walkthrough: adds `info["walkthrough"]`, the game's own solution.
-        dialect: "0.4", or "0.3" for the older command `put O in/on R` and its feedback. "0.3" is
-            not tested against genuine transcripts, and available on the native engine only.
+        dialect: "auto" for the words of each game's own grammar: games from before December 2024
+            have `put O in/on R`, other feedback and no `help`. "0.3" plays all games in these
+            older words and "0.4" all in today's, on the native engine only.
         render_mode: None or "ansi".
 
     Raises:
@@ -131,14 +128,17 @@ class AlfWorld(AgentEnv):
         success_reward: float = 1.0,
         facts: bool = False,
         walkthrough: bool = False,
-        dialect: str = "0.4",
+        dialect: str = "auto",
         render_mode: str | None = None,
     ) -> None:
         one_of("engine", engine, ENGINES)
         one_of("progress", progress, PROGRESS)
-        one_of("dialect", dialect, DIALECTS)
-        if engine == "textworld" and dialect != "0.4":
-            raise ValueError(f"engine 'textworld' speaks dialect '0.4' only, got {dialect!r}")
+        one_of("dialect", dialect, ("auto", *DIALECTS))
+        if engine == "textworld" and dialect != "auto":
+            raise ValueError(
+                f"engine 'textworld' plays each game in its own words, got dialect={dialect!r}; "
+                "use dialect='auto'"
+            )
         self._start = load_genuine_engine() if engine == "textworld" else _start_native
         self.library = open_library(data, split, task_types)
         super().__init__(self.library.panel, max_turns=max_turns, render_mode=render_mode)
@@ -156,6 +156,7 @@ class AlfWorld(AgentEnv):
             BadAsset: it is broken.
         """
         self.world = self._start(self.library, task_id, self.dialect)
+        self.words = self.world.words
         self._remaining: dict[str, int | None] = {}
         self._at_start = self._count_remaining() if self.progress == "distance" else None
         return self.world.game.task, self._turn(self.world.intro)
@@ -234,7 +235,8 @@ def find_invalid_reason(command: str, world: World) -> str:
 
     "refused": well-formed, about objects and receptacles of the game; else "unknown".
     """
-    form = _FORM[world.dialect].fullmatch(command.strip())
+    put = re.escape(world.words.put).replace(r"\{o\}", "(?P<put>.+)")
+    form = re.fullmatch(f"{_FORMS}|{put}".replace(r"\{r\}", "(?P<to>.+)"), command.strip())
     if form is None:
         return "unknown"
     game = world.game

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_envs.alfworld.distance import plan
 from agent_envs.alfworld.env import AlfWorld
+from agent_envs.alfworld.game import Words
 from agent_envs.alfworld.world import NOTHING
 from agent_envs.assets import table
 from agent_envs.experts import playing
@@ -61,7 +62,7 @@ class Explorer:
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         self._env = playing(env, AlfWorld)
-        self._searcher = Searcher(self._env.transcript[0][1])
+        self._searcher = Searcher(self._env.transcript[0][1], put=self._env.words.put)
         self._observed = 1
 
     def act(self) -> str:
@@ -109,13 +110,16 @@ class Searcher:
         opening: the first observation, with the list of receptacles and the task line.
         rng: breaks ties between equally good places; without it, the order of the opening's
             list breaks them.
+        put: the command that puts an object `o` into a receptacle `r`.
 
     Raises:
         ValueError: the opening has no task line that AlfWorld uses.
     """
 
-    def __init__(self, opening: str, rng: np.random.Generator | None = None) -> None:
-        self.task = read_task(opening)
+    def __init__(
+        self, opening: str, rng: np.random.Generator | None = None, *, put: str = Words().put
+    ) -> None:
+        self.task, self._put = read_task(opening), put
         room, _, _ = opening.partition("Your task is to:")
         self.memory = Memory(read_names(room))
         self._places_of_kind = Counter(map(kind_of, self.memory.places))
@@ -136,7 +140,7 @@ class Searcher:
         if task.verb and task.verb not in memory.treated.get(memory.held, ()):
             return self._treat_thing()
         target = self._choose_target()
-        return self._reach_place(target) or f"move {memory.held} to {target}"
+        return self._reach_place(target) or self._put.format(o=memory.held, r=target)
 
     def think(self) -> str:
         """The current target: a thing, tool or place by name, or by type if none is known."""
@@ -169,7 +173,7 @@ class Searcher:
                 pass
             case ["take", kind, number, "from", *words]:
                 memory.forget(f"{kind} {number}", " ".join(words))
-            case ["move", kind, number, "to", *words]:
+            case [verb, kind, number, _, *words] if verb == self._put.partition(" ")[0]:
                 memory.unfit.add((f"{kind} {number}", " ".join(words)))
             case ["clean" | "heat" | "cool" as verb, kind, number, "with", *_]:
                 memory.unfit.add((f"{kind} {number}", verb))
@@ -245,7 +249,7 @@ class Searcher:
         weights = read_habits().get(kind, {})
         liked = [p for p in fit if weights.get(kind_of(p), 0.0) > 0] or fit
         place = self._choose_nearest(liked)
-        return self._reach_place(place) or f"move {memory.held} to {place}"
+        return self._reach_place(place) or self._put.format(o=memory.held, r=place)
 
     def _search_places(self, kind: str) -> str:
         """Look into the most likely place for a type of object."""
@@ -410,16 +414,13 @@ class Memory:
 
 
 _UPDATES: tuple[tuple[re.Pattern[str], Callable[..., None]], ...] = (
-    (re.compile(r"You arrive at (\S+ \d+)\."), Memory.arrive),
+    (re.compile(r"You arrive at \S+ \d+\. (?:On the|The) (\S+ \d+)"), Memory.arrive),
     (re.compile(r"You are facing the (.*?)\. "), Memory.face),
     (re.compile(r"The (\S+ \d+) is closed\."), Memory.close),
     (re.compile(r"You close the (\S+ \d+)\."), Memory.close),
     (re.compile(r"(?:On the|The) (\S+ \d+)(?: is open\. In it)?, you see (.*)\."), Memory.view),
     (re.compile(r"You pick up the (\S+ \d+) from the (\S+ \d+)\."), Memory.take),
-    (
-        re.compile(r"You (?:move|put) the (\S+ \d+) (?:to|in/on) the (\S+ \d+)\."),
-        Memory.put_down,
-    ),
+    (re.compile(r"You (?:move|put) the (\S+ \d+) \S+ the (\S+ \d+)\."), Memory.put_down),
     (re.compile(r"You (clean|heat|cool) the (\S+ \d+) using"), Memory.treat),
     (re.compile(r"You are carrying: an? (\S+ \d+)\."), Memory.hold),
 )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import permutations
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from agent_envs.alfworld.pddl import Atom, Problem
 from agent_envs.assets import BadAsset, MissingAsset
@@ -47,6 +47,39 @@ _KNIVES = ("knifetype", "butterknifetype")
 _SINKS = ("sinktype", "sinkbasintype")
 _TASK = "Your task is to: "
 _RULES = re.compile(r'"""(.*?)"""', re.DOTALL)
+_ACTION = re.compile(r'action (\w+) \{\s*template :: "([^"]*)";\s*feedback :: "([^"]*)"')
+_PUT = re.compile(r"\w+ \{o\} \S+ \{r\}").fullmatch
+_SAID = re.compile(r"([^{}]|\{(o|r|lend)\})+").fullmatch
+_COMMANDS = {
+    "GotoLocation": "go to [{r.name | receptacleatlocation(r:receptacle, lend:location)}]",
+    **{f"{verb.title()}Object": f"{verb} {{r}}" for verb in ("open", "close")},
+    **{f"{verb.title()}Object": f"{verb} {{o}} with {{r}}" for verb in ABLE},
+    "PutObject": "move {o} to {r}",
+    "PickupObject": "take {o} from {r}",
+    "ToggleObject": "use {o}",
+    "SliceObject": "slice {co} with {ko}",
+}
+"""The commands as ALFWorld's grammar writes them; only that of `PutObject` has changed."""
+
+
+class Words(NamedTuple):
+    """The words that differ between versions of ALFWorld's grammar; the default is today's.
+
+    put, put_feedback: the command that puts an object into a receptacle, and its feedback.
+    arrival: the feedback of `go to`, before the view of the receptacle.
+    has_help: whether there is a command `help`.
+    """
+
+    put: str = "move {o} to {r}"
+    put_feedback: str = "You move the {o} to the {r}."
+    arrival: str = "You arrive at {r}."
+    has_help: bool = True
+
+
+OLDER = Words(
+    "put {o} in/on {r}", "You put the {o} in/on the {r}.", "You arrive at {lend}.", has_help=False
+)
+"""The words of games from before December 2024 (alfworld 0.3)."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +114,7 @@ class Game:
 
     task_id: "<source>/<split>/<task>/<trial>", as given by the caller.
     task: the task sentence, "put a clean mug in coffeemachine."
+    words: of its version of ALFWorld.
     object_type, receptacle_type: lower-cased PDDL symbols, "mugtype"; "" if not given.
     place: location of each receptacle; `at` has the receptacles of each location.
     fits: the receptacles that can take each object, ascending.
@@ -93,6 +127,7 @@ class Game:
 
     task_id: str
     task: str
+    words: Words
     goal: Goal
     walkthrough: tuple[str, ...]
     agent: str
@@ -194,17 +229,19 @@ def parse_game(data: Any, task_id: str, source: str) -> Game:
     walkthrough = tuple(data["walkthrough"])
     if not all(isinstance(command, str) for command in walkthrough):
         raise BadAsset(f"{source}: key 'walkthrough' lists commands, got {walkthrough!r:.80}")
-    task = _read_task(data["grammar"], source)
-    return _build_game(Problem(data["pddl_problem"], source), task_id, task, walkthrough)
+    task, words = _read_grammar(data["grammar"], source)
+    problem = Problem(data["pddl_problem"], source)
+    return _build_game(problem, task_id, task, words, walkthrough)
 
 
-def _read_task(grammar: str, source: str) -> str:
-    """The task sentence in the grammar's `task` rule."""
+def _read_grammar(grammar: str, source: str) -> tuple[str, Words]:
+    """The task sentence in the grammar's `task` rule, and the words of its version."""
     rules = _RULES.search(grammar)
     if rules is None:
         raise BadAsset(f'{source}: key \'grammar\' has no """...""" block with the task in it')
     try:
-        text = json.loads(rules[1])["task"][0]["rhs"]
+        said = json.loads(rules[1])
+        text = said["task"][0]["rhs"]
     except json.JSONDecodeError as error:
         line = grammar.count("\n", 0, rules.start(1)) + error.lineno
         raise BadAsset(
@@ -214,7 +251,33 @@ def _read_task(grammar: str, source: str) -> str:
         raise BadAsset(f"{source}: key 'grammar' has no rule 'task' with a text 'rhs'") from error
     if not isinstance(text, str) or not text.startswith(_TASK):
         raise BadAsset(f"{source}: key 'grammar', rule 'task': {text!r:.60} is not {_TASK!r}…")
-    return text.removeprefix(_TASK)
+    return text.removeprefix(_TASK), _read_words(grammar, said, source)
+
+
+def _read_words(grammar: str, rules: Mapping[str, Any], source: str) -> Words:
+    """The words of the grammar's actions; `rules` has their feedback."""
+    texts = {}
+    for name, command, told in _ACTION.findall(grammar):
+        match rules.get(told.strip("#")):
+            case [{"rhs": str(said)}, *_]:
+                pass
+            case _:
+                said = told
+        texts[name] = command, said.partition(" #")[0].replace(".name}", "}")
+        known = _COMMANDS.get(name, command)
+        if command != known and not (name == "PutObject" and _PUT(command)):
+            raise BadAsset(
+                f"{source}: key 'grammar', action {name}: the command {command!r:.80} is not one "
+                f"of ALFWorld's, such as {known!r}; get the file again"
+            )
+    put, put_feedback = texts.get("PutObject", Words()[:2])
+    _, arrival = texts.get("GotoLocation", Words()[1:3])
+    if not _SAID(put_feedback) or not _SAID(arrival):
+        raise BadAsset(
+            f"{source}: key 'grammar': feedback names {{o}}, {{r}} and {{lend}} only, got "
+            f"{put_feedback!r:.80} and {arrival!r:.80}; get the file again"
+        )
+    return Words(put, put_feedback, arrival, has_help=not texts or "help" in texts)
 
 
 def _match_goal(problem: Problem) -> Goal:
@@ -289,7 +352,9 @@ def _name_symbols(ids: Sequence[str]) -> dict[str, str]:
     return names
 
 
-def _build_game(problem: Problem, task_id: str, task: str, walkthrough: tuple[str, ...]) -> Game:
+def _build_game(
+    problem: Problem, task_id: str, task: str, words: Words, walkthrough: tuple[str, ...]
+) -> Game:
     """The game that a problem describes.
 
     Raises:
@@ -320,6 +385,7 @@ def _build_game(problem: Problem, task_id: str, task: str, walkthrough: tuple[st
     return Game(
         task_id=task_id,
         task=task,
+        words=words,
         goal=goal,
         walkthrough=walkthrough,
         agent=agent,

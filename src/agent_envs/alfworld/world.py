@@ -17,14 +17,14 @@ from collections.abc import Callable
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from agent_envs.alfworld.game import DONE
+from agent_envs.alfworld.game import DONE, OLDER, Words
 
 if TYPE_CHECKING:
     from agent_envs.alfworld.game import Game
 
 NOTHING = "Nothing happens."
 WELCOME = "-= Welcome to TextWorld, ALFRED! =-"
-DIALECTS = ("0.4", "0.3")
+DIALECTS = {"0.4": Words(), "0.3": OLDER}
 
 HELP = """\
 Available commands:
@@ -42,10 +42,6 @@ Available commands:
   cool (object) with (receptacle):  cool an object using a receptacle
   slice (object) with (object):     slice an object using a sharp object
 """
-MOVE = {
-    "0.4": ("move {} to {}", "You move the {} to the {}."),
-    "0.3": ("put {} in/on {}", "You put the {} in/on the {}."),
-}
 EXAMINED = (  # properties of the object in hand and the words for them; the first match counts
     (("isclean", "ishot", "issliced"), "hot and clean sliced "),
     (("isclean", "iscool", "issliced"), "cool and clean sliced "),
@@ -74,9 +70,9 @@ class World:
     won: the goal holds now. accepted: whether the last command was admissible.
     """
 
-    def __init__(self, game: Game, *, dialect: str = "0.4") -> None:
+    def __init__(self, game: Game, *, dialect: str = "auto") -> None:
         self.game = game
-        self.dialect = dialect
+        self.words = DIALECTS.get(dialect, game.words)
         self.location = game.start
         self.held = game.held
         self.contents = [list(things) for things in game.contents]
@@ -122,7 +118,7 @@ class World:
             return self._go(goto)
         if self._commands is None:
             self._commands = self._find_commands()
-        action = self._commands.get(command) or self._find_older_spelling(command)
+        action = self._commands.get(command)
         if action is None:
             self.accepted = False
             return NOTHING
@@ -166,21 +162,15 @@ class World:
         """Whether things can be taken from and moved to a receptacle: it has no door or is open."""
         return receptacle in self.opened or receptacle not in self.game.openable
 
-    def _find_older_spelling(self, command: str) -> Action | None:
-        """The action of `put O in/on R` in dialect 0.3, which is `move O to R` in 0.4."""
-        if self.dialect != "0.3" or not command.startswith("move ") or self._commands is None:
-            return None
-        thing, _, place = command.removeprefix("move ").partition(" to ")
-        return self._commands.get(MOVE["0.3"][0].format(thing, place))
-
     def _find_commands(self) -> dict[str, Action]:
         """The admissible commands other than `go to`, with their actions."""
         game, held = self.game, self.held
         commands: dict[str, Action] = {
-            "help": (World._help, -1, -1),
             "inventory": (World._inventory, -1, -1),
             "look": (World._look, -1, -1),
         }
+        if self.words.has_help:
+            commands["help"] = World._help, -1, -1
         for r in game.at[self.location]:
             name = game.receptacles[r]
             commands[f"examine {name}"] = (World._view, -1, r)
@@ -211,7 +201,7 @@ class World:
         game, o = self.game, self.held
         thing, place = game.objects[o], game.receptacles[r]
         if r in game.fits[o] and self.is_reachable(r):
-            commands[MOVE[self.dialect][0].format(thing, place)] = (World._move, o, r)
+            commands[self.words.put.format(o=thing, r=place)] = (World._move, o, r)
         if r in game.sinks and o in game.cleanable:
             commands[f"clean {thing} with {place}"] = (World._clean, o, r)
         if r in game.microwaves and o in game.heatable:
@@ -236,7 +226,10 @@ class World:
         self._anchor = ""
         if self.game.goal.lamp:
             self.won = self._is_won()
-        return f"You arrive at {self.game.receptacles[receptacle]}. {self._view(-1, receptacle)}"
+        arrival = self.words.arrival.format(
+            r=self.game.receptacles[receptacle], lend=self.game.locations[self.location]
+        )
+        return f"{arrival} {self._view(-1, receptacle)}"
 
     def _note_change(self) -> None:
         """Forget what depends on the state, after each change other than the agent's location."""
@@ -275,7 +268,9 @@ class World:
         self._taken.discard((thing, receptacle))
         self._object_at.add((thing, self.location))
         self._note_change()
-        return MOVE[self.dialect][1].format(self.game.objects[thing], self._name_of(receptacle))
+        return self.words.put_feedback.format(
+            o=self.game.objects[thing], r=self._name_of(receptacle), lend=""
+        )
 
     def _clean(self, thing: int, receptacle: int) -> str:
         return self._treat("clean", thing, receptacle, "isclean")
@@ -394,7 +389,7 @@ class World:
         return f"You are carrying: {self.game.a_object[self.held]}."
 
     def _help(self, *_: int) -> str:
-        return HELP.format(move=MOVE[self.dialect][0].format("(object)", "(receptacle)"))
+        return HELP.format(move=self.words.put.format(o="(object)", r="(receptacle)"))
 
     def _examine(self, thing: int, _: int) -> str:
         game, props = self.game, self.props

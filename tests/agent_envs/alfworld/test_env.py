@@ -146,7 +146,7 @@ def test_reasons_of_invalid_commands(kitchen, command, why):
     world.execute("go to drawer 1")
     assert command.strip() not in world.admissible()
     assert find_invalid_reason(command, world) == why
-    older = "refused" if command.startswith("put") else why
+    older = {"put": "refused", "move": "unknown"}.get(command.partition(" ")[0], why)
     assert find_invalid_reason(command, kitchen(dialect="0.3")) == older
 
 
@@ -182,7 +182,7 @@ def test_valid_is_mgrs_patterns_and_the_same_as_admissible():
         ({"task_types": ["pick", "L3"]}, ValueError, r"'L3', did you mean 'L\d'.*known are"),
         ({"data": "/nowhere"}, MissingAsset, "no games in /nowhere: .*alfworld-download.*embedded"),
         ({"data": "/"}, MissingAsset, "no games in /: expected json_2.1.1/<split>"),
-        ({"engine": "textworld", "dialect": "0.3"}, ValueError, "speaks dialect '0.4' only"),
+        ({"engine": "textworld", "dialect": "0.3"}, ValueError, "each game in its own words, got"),
     ],
 )
 def test_options_are_refused(options, error, message):

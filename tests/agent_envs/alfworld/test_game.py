@@ -1,6 +1,8 @@
 """Game and Problem: tables by hand for the kitchen, goals in other words, refused files."""
 
 import copy
+import json
+import re
 
 import pytest
 from hypothesis import example, given
@@ -8,6 +10,8 @@ from hypothesis import strategies as st
 from small_kitchen import kitchen_data
 
 from agent_envs import BadAsset
+from agent_envs.alfworld.distance import plan
+from agent_envs.alfworld.env import find_invalid_reason
 from agent_envs.alfworld.game import LEVELS, SHORT_NAMES, Goal, parse_game
 from agent_envs.alfworld.pddl import Problem
 from agent_envs.alfworld.world import World
@@ -162,3 +166,51 @@ def test_sinks_and_knives_of_either_type_are_tools(kind, other, field):
 def test_no_text_breaks_the_parser_in_another_way(text):
     with pytest.raises(BadAsset):
         Problem(f"(define (problem p) (:objects) (:init) (:goal {text})", "p")
+
+
+def older(data, command="put {o} in/on {r}"):
+    """A game as ALFWorld wrote them before December 2024."""
+    rules, _, rest = data["grammar"].rpartition('"""')
+    told = {"PutObject.feedback": [{"rhs": "You put the {o.name} in/on the {r.name}."}]}
+    action = f'action PutObject {{ template :: "{command}"; feedback :: "#PutObject.feedback#"; }}'
+    grammar = rules.rstrip()[:-1] + ", " + json.dumps(told)[1:] + f' """{rest}\n{action}'
+    return data | {"grammar": grammar}
+
+
+def test_a_game_is_played_in_the_words_of_its_own_grammar():
+    world = World(parse_game(older(kitchen_data()), "t", "toy"))
+    for command in ["go to countertop 2", "take mug 3 from countertop 2"]:
+        world.execute(command)
+    world.execute("go to countertop 1")
+    assert "put mug 3 in/on countertop 1" in world.admissible()
+    told = world.execute("put mug 3 in/on countertop 1")
+    assert told == "You put the mug 3 in/on the countertop 1."
+    assert find_invalid_reason("put mug 1 in/on fridge 1", world) == "refused"
+    assert find_invalid_reason("move mug 1 to fridge 1", world) == "unknown"
+    with pytest.raises(BadAsset, match="action PutObject: the command 'drop it' is not one"):
+        parse_game(older(kitchen_data(), "drop it"), "t", "toy")
+
+
+def test_public_games_win_in_older_words_too(alfworld_data):
+    """Their walkthroughs and the oracle, in the words of the file and in the older ones."""
+    for file in sorted(alfworld_data.glob("json_2.1.1/*/*/*/game.tw-pddl"))[::400]:
+        data = json.loads(file.read_text())
+        old = data | {
+            "grammar": data["grammar"]
+            .replace("move {o} to {r}", "put {o} in/on {r}")
+            .replace("You move the {o.name} to the", "You put the {o.name} in/on the"),
+            "walkthrough": [
+                re.sub(r"^move (.*) to (.*)$", r"put \1 in/on \2", one)
+                for one in data["walkthrough"]
+            ],
+        }
+        for one in (data, old):
+            world = World(parse_game(one, "t", "public"))
+            for command in one["walkthrough"]:
+                world.execute(command)
+                assert world.accepted, command
+            assert world.won
+            world = World(parse_game(one, "t", "public"))
+            for command in plan(world):
+                world.execute(command)
+            assert world.won

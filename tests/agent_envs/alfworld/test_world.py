@@ -202,17 +202,14 @@ def test_winning(kitchen, task, before, last):
         assert not world.won
 
 
-def test_the_older_dialect_prints_put_and_reads_both(kitchen):
+def test_the_older_dialect_puts_and_has_no_help(kitchen):
     world = kitchen(dialect="0.3")
     play(world, MUG)
     assert "put mug 3 in/on countertop 2" in world.admissible()
-    assert not [command for command in world.admissible() if command.startswith("move")]
-    twin = copy.deepcopy(world)
-    feedback = ["You put the mug 3 in/on the countertop 2."]
-    assert play(world, "put mug 3 in/on countertop 2") == feedback
-    assert play(twin, "move mug 3 to countertop 2") == feedback
-    assert "put (object) in/on (receptacle):  place" in world.execute("help")
-    assert world.execute("move mug 3 to drawer 1") == NOTHING
+    assert not {"move mug 3 to countertop 2", "help"} & {*world.admissible()}
+    assert world.execute("move mug 3 to countertop 2") == NOTHING
+    told = ["You put the mug 3 in/on the countertop 2."]
+    assert play(world, "put mug 3 in/on countertop 2") == told
 
 
 def test_copies_and_pickles_branch_from_the_same_state(kitchen):
