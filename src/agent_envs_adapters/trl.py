@@ -22,7 +22,7 @@ from agent_envs_adapters import check_version
 from agent_envs_adapters.episodes import require_text
 from credit.rows import TurnRecord, token_advantages
 from trainer.model.chat import Chat
-from trainer.model.policy import count_positions
+from trainer.model.pretrained import count_positions
 
 check_version("trl", "1.16")
 

@@ -10,7 +10,8 @@ from transformers import Qwen2Config
 
 from trainer.engine import Decoding, Prompt
 from trainer.engine.own import OwnEngine
-from trainer.model.policy import Policy, count_positions
+from trainer.model.policy import Policy
+from trainer.model.pretrained import count_positions
 from trainer.model.weights import LoRA
 
 from .conftest import TINY, tiny_model, tiny_tokenizer

@@ -168,9 +168,8 @@ class World:
         commands: dict[str, Action] = {
             "inventory": (World._inventory, -1, -1),
             "look": (World._look, -1, -1),
+            **({"help": (World._help, -1, -1)} if self.words.has_help else {}),
         }
-        if self.words.has_help:
-            commands["help"] = World._help, -1, -1
         for r in game.at[self.location]:
             name = game.receptacles[r]
             commands[f"examine {name}"] = (World._view, -1, r)

@@ -84,9 +84,9 @@ class Policy(Weights):
     ) -> None:
         self.dtype = DTYPES[dtype]
         self.vision = None if images is None else Vision(images, tokenizer, model)
-        mark, stops = self.vision.mark if self.vision else "", _list_ends(model)
+        mark, stops = self.vision.mark if self.vision else "", pretrained.list_ends(model)
         self.chat = Chat(tokenizer, mark, stops=stops, options=template)
-        _check_embeddings(model, self.chat)
+        pretrained.check_embeddings(model, self.chat)
         self.tokenizer = tokenizer
         self.name = name or str(model.config.name_or_path)
         self.gradient_checkpointing = gradient_checkpointing
@@ -248,7 +248,7 @@ class Policy(Weights):
     @property
     def positions(self) -> int:
         """Tokens of the longest conversation that the model can read, 0 if it does not say."""
-        return count_positions(self.model.config)
+        return pretrained.count_positions(self.model.config)
 
     def prepare_inputs(self, batch: Batch) -> dict[str, Tensor]:
         """Model inputs for a batch beside its tokens: images, and positions of packed rows.
@@ -279,35 +279,6 @@ class Policy(Weights):
     def encode_images(self, ids: Tensor, images: Sequence[Picture]) -> dict[str, Tensor]:
         """Model inputs for the images of whole rows [B, L], in row order."""
         return self.vision.encode(ids, images) if self.vision else {}
-
-
-def _check_embeddings(model: Any, chat: Chat) -> None:
-    """Refuse a tokenizer that can write a token which the model has no embedding of."""
-    rows = model.get_input_embeddings().num_embeddings
-    written = {*chat.opening(""), *chat.message("")}
-    for name, i in chat.tokenizer.get_vocab().items():
-        if i >= rows and (i in written or i not in chat.template.control):
-            raise ValueError(
-                f"the tokenizer has the token {name!r} with id {i}, and the model {rows} embeddings"
-                "; call model.resize_token_embeddings(len(tokenizer)) and save both, or use the "
-                "tokenizer that belongs to the model"
-            )
-
-
-def count_positions(config: Any) -> int:
-    """Tokens that a model of this configuration can read, extended by YaRN; 0 for unknown."""
-    text = config.get_text_config()
-    most = int(getattr(text, "max_position_embeddings", 0) or 0)
-    rope = getattr(text, "rope_parameters", None) or {}
-    if rope.get("rope_type") == "yarn":
-        most = max(most, int(rope["factor"] * rope["original_max_position_embeddings"]))
-    return most
-
-
-def _list_ends(model: Any) -> list[int]:
-    """Tokens that end a reply by the model's own generation config."""
-    ends = getattr(model.generation_config, "eos_token_id", None)
-    return [ends] if isinstance(ends, int) else list(ends or ())
 
 
 @functools.cache

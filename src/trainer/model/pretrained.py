@@ -15,6 +15,8 @@ import torch
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+    from trainer.model.chat import Chat
+
 POCKETS = ("pocket", "pocket-apps", "pocket-puzzles", "pocket-shop", "pocket-talk", "pocket-wiki")
 """Small policies of this package: "pocket" for the household, each other for one environment."""
 NAMES = (*POCKETS, "smollm2-135m")
@@ -145,3 +147,32 @@ def unpack_smollm2() -> Path:
     else:
         part.replace(folder)
     return folder
+
+
+def check_embeddings(model: Any, chat: Chat) -> None:
+    """Refuse a tokenizer that can write a token which the model has no embedding of."""
+    rows = model.get_input_embeddings().num_embeddings
+    written = {*chat.opening(""), *chat.message("")}
+    for name, i in chat.tokenizer.get_vocab().items():
+        if i >= rows and (i in written or i not in chat.template.control):
+            raise ValueError(
+                f"the tokenizer has the token {name!r} with id {i}, and the model {rows} embeddings"
+                "; call model.resize_token_embeddings(len(tokenizer)) and save both, or use the "
+                "tokenizer that belongs to the model"
+            )
+
+
+def count_positions(config: Any) -> int:
+    """Tokens that a model of this configuration can read, extended by YaRN; 0 for unknown."""
+    text = config.get_text_config()
+    most = int(getattr(text, "max_position_embeddings", 0) or 0)
+    rope = getattr(text, "rope_parameters", None) or {}
+    if rope.get("rope_type") == "yarn":
+        most = max(most, int(rope["factor"] * rope["original_max_position_embeddings"]))
+    return most
+
+
+def list_ends(model: Any) -> list[int]:
+    """Tokens that end a reply by the model's own generation config."""
+    ends = getattr(model.generation_config, "eos_token_id", None)
+    return [ends] if isinstance(ends, int) else list(ends or ())

@@ -271,11 +271,11 @@ class StallWatch:
                 f"in {same:.0%} of the groups of the last {_STEPS} steps all rollouts had the "
                 "same replies: the policy has become nearly deterministic; "
                 "stop it and --resume with a lower update.learning_rate or an update.entropy above "
-                "0, or start a new run with update.kl"
+                "0, or train anew with update.kl"
             )
         return (
             f"{dead:.0%} of the groups of the last {_STEPS} steps had equal outcomes, which leaves "
-            "little to learn; start a new run with more sampling.rollouts, another "
+            "little to learn; train anew with more sampling.rollouts, another "
             "sampling.temperature or other tasks"
         )
 
