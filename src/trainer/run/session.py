@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from trainer.methods import make_method
 from trainer.play import failures
 from trainer.play.episode_files import write_episodes
 from trainer.play.source import Source
-from trainer.run.checkpoint import Checkpoints
+from trainer.run.checkpoint import Checkpoints, State, name_damage
 from trainer.run.checks import check_columns, check_source
 from trainer.run.metrics import StallWatch
 from trainer.run.stopping import Stopped
@@ -73,28 +73,34 @@ class Session:
         self.stalled = StallWatch()
         self.failed, self.measured = 0.0, ""
 
-    def restore_policy(self) -> dict[str, Any] | None:
+    def restore_policy(self) -> State | None:
         """Restore the policy of the newest valid checkpoint; its state if there is one."""
         path = parallel.run_on_first(self.checkpoints.latest)
         if path is None:
             return None
-        self.policy.restore(path)
-        state = sharding.load(path / STATE)
-        self.step, self.kl_coefficient = state["step"], state["kl_coefficient"]
+        with name_damage(path):
+            self.policy.restore(path)
+            state = State.model_validate(sharding.load(path / STATE))
+            if path.name != f"step_{state.step}" or state.step > self.last:
+                raise ValueError(f"its state is that of step {state.step} of {self.last}")
+        self.step, self.kl_coefficient = state.step, state.kl_coefficient
         self.log.say(f"continuing after step {self.step} from {path}")
+        self.log.note_gaps(self.step)
         return state
 
-    def restore_learners(self, found: dict[str, Any] | None) -> None:
+    def restore_learners(self, found: State | None) -> None:
         """Shard the policy in several processes; then optimiser and method, as in a checkpoint."""
         if parallel.size() > 1:
             self.policy.shard()
         self.learner = self._make_learner()
         if found is None:
             return
-        self.learner.load_state_dict(found["learner"])
         if self.step >= self.warm:
             self.method.begin(self.policy, self.folder)
-            self.method.restore(found["method"])
+        with name_damage(self.checkpoints.folder / f"step_{self.step}"):
+            self.learner.load_state_dict(found.learner)
+            if self.step >= self.warm:
+                self.method.restore(found.method)
 
     def start(self) -> None:
         """Start reinforcement learning: reference, new optimiser, checkpoint."""
@@ -119,13 +125,13 @@ class Session:
 
     def _write(self, folder: Path) -> None:
         self.policy.save(folder)
-        state = {
-            "step": self.step,
-            "kl_coefficient": self.kl_coefficient,
-            "learner": self.learner.state_dict(),
-            "method": self.method.state() if self.step >= self.warm else {},
-        }
-        sharding.save(state, folder / STATE)
+        state = State(
+            step=self.step,
+            kl_coefficient=self.kl_coefficient,
+            learner=self.learner.state_dict(),
+            method=self.method.state() if self.step >= self.warm else {},
+        )
+        sharding.save(dict(state), folder / STATE)
 
     def stop_if_asked(self) -> None:
         """Write a checkpoint and end the run if a signal was received.
