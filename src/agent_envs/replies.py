@@ -175,6 +175,8 @@ class ParseReply(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
                 f"{self.inner} reads whole replies itself, as {self.inner.reply_form!r}; leave "
                 "ParseReply out"
             )
+        if find_parser(env):
+            raise ValueError(f"{env} reads replies already; leave the second ParseReply out")
         one_of("on_malformed", on_malformed, ("skip", "attempt"))
         if not tags:
             raise ValueError(f"ParseReply needs the action's tag at least, got tags={tags!r}")
@@ -211,6 +213,13 @@ class ParseReply(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             info |= {"valid": False, "invalid_reason": "format"}
         info["action"] = self.inner.transcript[-1][0]
         return observation, reward, terminated, truncated, info
+
+
+def find_parser(env: gym.Env[Any, Any]) -> ParseReply | None:
+    """The wrapper `ParseReply` of an environment, or None."""
+    while isinstance(env, gym.Wrapper) and not isinstance(env, ParseReply):
+        env = env.env
+    return env if isinstance(env, ParseReply) else None
 
 
 def unwrap_agent_env(env: gym.Env[Any, Any], wrapper: str) -> AgentEnv:

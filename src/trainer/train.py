@@ -66,26 +66,39 @@ class Loop(Session):
 
     def take_steps(self) -> None:
         """Take the steps up to the last one."""
+        self.stop.began = True
         self.stop_if_asked()
         if self.step == 0 and not self.warm:
             self.start()
-        while self.step < self.last:
+        while self.pending or self.step < self.last:
+            if not self.pending:
+                self.stop_if_asked()
+                self.step += 1
+                self.take_step()
+            self.finish_step()
+
+    def take_step(self) -> None:
+        """Take a step; its values are then pending."""
+        began = time.monotonic()
+        values = self.imitate() if self.step <= self.warm else self.improve()
+        self.source.settle()  # nothing is sampled while weights change
+        if self.step >= self.warm:  # before, nothing is sampled at all
+            self.engine.sync(self.policy, self.step)
+        self.pending = values | {"seconds": time.monotonic() - began}
+
+    def finish_step(self) -> None:
+        """Evaluate, log and save what is due after a step; a stopped run does it when resumed."""
+        values = self.pending
+        if self.step >= self.warm and self.is_due(self.recipe.eval.every):
             self.stop_if_asked()
-            self.step += 1
-            began = time.monotonic()
-            values = self.imitate() if self.step <= self.warm else self.improve()
-            self.source.settle()  # nothing is sampled while weights change
-            if self.step >= self.warm:  # before, nothing is sampled at all
-                self.engine.sync(self.policy, self.step)
-            values["seconds"] = time.monotonic() - began
-            if self.step >= self.warm and self.is_due(self.recipe.eval.every):
-                values |= self.evaluate()
-            done = self.step - self.warm
-            self.log_step(*(("rl", done) if done > 0 else ("sft", self.step)), values)
-            if self.step == self.warm:
-                self.start()
-            elif self.is_due(self.recipe.run.save_every):
-                self.save()
+            values |= self.evaluate()
+        done = self.step - self.warm
+        self.log_step(*(("rl", done) if done > 0 else ("sft", self.step)), values)
+        self.pending = {}
+        if self.step == self.warm:
+            self.start()
+        elif self.is_due(self.recipe.run.save_every):
+            self.save()
 
     def imitate(self) -> dict[str, float]:
         """One supervised step on demonstrations of newly drawn training tasks."""

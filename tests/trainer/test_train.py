@@ -344,7 +344,13 @@ def test_self_chat_and_recorded_conversations_take_a_step(tiny_folder, endpoint,
 
 REFUSALS = {
     "alfworld mt_grpo": r"'mt_grpo' reads info.'turn_reward'., but AlfWorld-v0 .*TurnVerifier",
-    "wiki igpo env.id=AlfWorld-v0 env.options={}": r"'igpo' reads info.'answers'., but AlfWorld",
+    "wiki igpo env.id=AlfWorld-v0 env.options={}": (
+        r"2 problems: .1. credit.name='igpo' reads info.'answers'., but AlfWorld.*; .2. .*'test'"
+    ),
+    "alfworld mgr policy.model=./no/where data=/no credit.options.x=1": (
+        r"3 problems: .1. no model folder '\./no/where'.*; .2. mgr has no option 'x'; known.*"
+        r"; .3. env\.id='AlfWorld-v0': no games in /no"
+    ),
     "sokoban mgr": r"name='mgr' reads the outcome as success.*give it reward='succ",
     "alfworld mgr sampling.recorded=.": r"sampling\.recorded needs credit\.name=dpo, got 'mgr'",
     "alfworld dpo sampling.recorded=nowhere": r"'nowhere' has no \*\.parquet files",

@@ -37,12 +37,16 @@ class Manifest(BaseModel, extra="forbid"):
 
 
 class State(BaseModel, strict=True, extra="forbid", allow_inf_nan=False):
-    """What a checkpoint has beside the weights; `method` is empty before its first step."""
+    """What a checkpoint has beside the weights.
+
+    `method` is empty before its first step, `pending` but for a step that was not yet evaluated.
+    """
 
     step: Annotated[int, Field(ge=0)]
     kl_coefficient: Annotated[float, Field(ge=0)]
     learner: dict[str, Any]
     method: dict[str, Any]
+    pending: dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 
 from agent_envs import endpoint, evaluation
 from trainer.build import evaluate_policy, load_policy, make_rollouts, make_sampler
+from trainer.errors import Problems
 from trainer.learn import sft
 from trainer.learn.learner import Learner
 from trainer.methods import make_method
+from trainer.model import pretrained
 from trainer.play import failures
 from trainer.play.episode_files import write_episodes
 from trainer.play.source import Source
@@ -44,6 +46,7 @@ class Session:
         warm: Number of the last step of imitation.
         last: Number of the last step.
         step: Number of the current step.
+        pending: What the log gets of this step, once it is evaluated; empty before and after.
     """
 
     log: Metrics | Silent
@@ -52,20 +55,26 @@ class Session:
 
     def __init__(self, recipe: Recipe, folder: Path, stop: Stop) -> None:
         self.recipe, self.folder, self.stop = recipe, folder, stop
-        self.method = make_method(recipe)
-        check_source(recipe)
-        self.training = make_rollouts(recipe, recipe.env.split, blind=self.method.blind)
-        check_columns(recipe.credit.name, self.method, self.training)
-        if recipe.sft.steps:
-            sft.require_expert(self.training, recipe.sft.expert)
-        self.held_out = make_rollouts(recipe, recipe.eval.split)
+        problems = Problems()
+        with problems.note():
+            pretrained.open_model(recipe.policy.model)
+        with problems.note():
+            check_source(recipe)
+            self.method = make_method(recipe)
+            self.training = make_rollouts(recipe, recipe.env.split, blind=self.method.blind)
+            check_columns(recipe.credit.name, self.method, self.training)
+            if recipe.sft.steps:
+                sft.require_expert(self.training, recipe.sft.expert)
+        with problems.note():
+            self.held_out = make_rollouts(recipe, recipe.eval.split)
+            self.panel = evaluation.draw_panel(self.held_out.panel, recipe.eval.tasks)
+        problems.refuse()
         self.tasks = evaluation.draw_panel(self.training.panel, recipe.env.games, "env.games")
-        self.panel = evaluation.draw_panel(self.held_out.panel, recipe.eval.tasks)
         self.source = Source(recipe, self.training, self.tasks)
         self.policy = load_policy(recipe.policy)
         self.kl_coefficient = recipe.update.kl_coefficient
         self.warm, self.last = recipe.sft.steps, recipe.sft.steps + recipe.run.steps
-        self.step = 0
+        self.step, self.pending = 0, dict[str, float]()
         self.used = endpoint.read_usage()
         self.checkpoints = Checkpoints(
             folder / "checkpoints", recipe.run.keep, frozenset({self.warm})
@@ -84,8 +93,9 @@ class Session:
             if path.name != f"step_{state.step}" or state.step > self.last:
                 raise ValueError(f"its state is that of step {state.step} of {self.last}")
         self.step, self.kl_coefficient = state.step, state.kl_coefficient
+        self.pending = state.pending
         self.log.say(f"continuing after step {self.step} from {path}")
-        self.log.note_gaps(self.step)
+        self.log.note_gaps(self.step - bool(self.pending))
         return state
 
     def restore_learners(self, found: State | None) -> None:
@@ -95,12 +105,17 @@ class Session:
         self.learner = self._make_learner()
         if found is None:
             return
-        if self.step >= self.warm:
+        if self.improves:
             self.method.begin(self.policy, self.folder)
         with name_damage(self.checkpoints.folder / f"step_{self.step}"):
             self.learner.load_state_dict(found.learner)
-            if self.step >= self.warm:
+            if self.improves:
                 self.method.restore(found.method)
+
+    @property
+    def improves(self) -> bool:
+        """Whether reinforcement learning has started."""
+        return self.step > self.warm or (self.step == self.warm and not self.pending)
 
     def start(self) -> None:
         """Start reinforcement learning: reference, new optimiser, checkpoint."""
@@ -113,7 +128,7 @@ class Session:
         self.save()
 
     def _make_learner(self) -> Learner[Policy]:
-        stage = self.recipe.sft if self.step < self.warm else self.recipe.update
+        stage = self.recipe.update if self.improves else self.recipe.sft
         options = replace(
             self.recipe.update, learning_rate=stage.learning_rate, warmup=stage.warmup
         )
@@ -129,7 +144,8 @@ class Session:
             step=self.step,
             kl_coefficient=self.kl_coefficient,
             learner=self.learner.state_dict(),
-            method=self.method.state() if self.step >= self.warm else {},
+            method=self.method.state() if self.improves else {},
+            pending={name: np.asarray(value).item() for name, value in self.pending.items()},
         )
         sharding.save(dict(state), folder / STATE)
 
