@@ -175,7 +175,7 @@ class ParseReply(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
                 f"{self.inner} reads whole replies itself, as {self.inner.reply_form!r}; leave "
                 "ParseReply out"
             )
-        if find_parser(env):
+        if env.has_wrapper_attr("on_malformed"):
             raise ValueError(f"{env} reads replies already; leave the second ParseReply out")
         one_of("on_malformed", on_malformed, ("skip", "attempt"))
         if not tags:
@@ -213,13 +213,6 @@ class ParseReply(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             info |= {"valid": False, "invalid_reason": "format"}
         info["action"] = self.inner.transcript[-1][0]
         return observation, reward, terminated, truncated, info
-
-
-def find_parser(env: gym.Env[Any, Any]) -> ParseReply | None:
-    """The wrapper `ParseReply` of an environment, or None."""
-    while isinstance(env, gym.Wrapper) and not isinstance(env, ParseReply):
-        env = env.env
-    return env if isinstance(env, ParseReply) else None
 
 
 def unwrap_agent_env(env: gym.Env[Any, Any], wrapper: str) -> AgentEnv:

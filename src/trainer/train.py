@@ -31,7 +31,7 @@ from credit.filters import has_signal
 from trainer import recipe as recipes
 from trainer.build import cores, derive, make_engine
 from trainer.learn import sft
-from trainer.learn.correction import correct_rows, fill_entropies
+from trainer.learn.correction import compare_engine
 from trainer.learn.rows import make_rows
 from trainer.methods import Experience
 from trainer.play.source import draw_tasks
@@ -47,8 +47,6 @@ from trainer.scale import parallel
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from trainer.learn.rows import Row
-    from trainer.play.records import Episode
     from trainer.recipe import Recipe
 
 
@@ -123,9 +121,8 @@ class Loop(Session):
         began = time.monotonic()
         played = self.drop_failed(*self.source.take(self.step, sampler))
         seconds = time.monotonic() - began
-        rows, differences = self.correct_rows(
-            played, make_rows(played, max_tokens=recipe.sampling.max_tokens)
-        )
+        rows = make_rows(played, max_tokens=recipe.sampling.max_tokens)
+        rows, differences = compare_engine(recipe, self.policy, played, rows, self.step)
         turns = credit.Turns.from_episodes(played)
         rng = np.random.default_rng(derive(seed, self.step, "credit"))
         rows, advantage, learned, more, failed = self.method.credit(
@@ -162,27 +159,6 @@ class Loop(Session):
         if said := self.stalled.note_step(values):
             self.log.warning(self.step, said)
         return values
-
-    def correct_rows(
-        self, played: list[Episode], rows: list[Row]
-    ) -> tuple[list[Row], dict[str, float]]:
-        """The rows with importance weights, if the engine is not the policy, and values to log.
-
-        `staleness` is the number of updates since the oldest weights that sampled.
-        """
-        engine, policy, tokens = self.recipe.engine, self.policy, self.recipe.update.tokens
-        if engine.name == "own" and not engine.corrects:
-            return rows, {}
-        temperature = self.recipe.sampling.temperature
-        fill_entropies(policy, played, rows, tokens=tokens, temperature=temperature)
-        oldest = min(step.version for episode in played for step in episode.steps)
-        values: dict[str, float] = {"staleness": self.step - 1 - oldest}
-        if engine.corrects:
-            rows, weighed = correct_rows(
-                policy, rows, engine.correction, tokens=tokens, temperature=temperature
-            )
-            values |= weighed
-        return rows, values
 
 
 def train(

@@ -14,15 +14,14 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, cast
 
+import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Text
 
 from agent_envs.contract import INFO_KEYS, INVALID_REASONS, ContractError
-from agent_envs.replies import find_parser
+from agent_envs.replies import ParseReply
 
 if TYPE_CHECKING:
-    import gymnasium as gym
-
     from agent_envs.panels import Panel
 
 Env: TypeAlias = "gym.Env[Any, Any]"
@@ -199,6 +198,13 @@ def write_input(env: Env, action: str) -> str:
         return "".join(f"<{tag}>.</{tag}>" for tag in before) + f"<{last}>{action}</{last}>"
     form = str(getattr(env.unwrapped, "reply_form", ""))
     return form.format(thought="", action=action) if form else action
+
+
+def find_parser(env: Env) -> ParseReply | None:
+    """The wrapper `ParseReply` of an environment, or None."""
+    while isinstance(env, gym.Wrapper) and not isinstance(env, ParseReply):
+        env = env.env
+    return env if isinstance(env, ParseReply) else None
 
 
 def list_inputs(env: Env, info: dict[str, Any]) -> list[Any]:
