@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
     from pathlib import Path
 
-_CASE = re.compile(r", got |: line \d| \(char|'")  # what follows differs between records
+_CASE = re.compile(r", got |: line \d| 0x| at row \d")  # what follows differs between records
 _TOLD = 4  # reasons in a report
 _REFUSALS = (ValueError, TypeError, RecursionError, OSError)
 _UNPACK: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.decompress, ".xz": lzma.decompress}
@@ -64,7 +64,7 @@ class Reading:
 
     def leave_out(self, file: object, place: str, why: object) -> None:
         """Add a bad record; `why` may begin with file and place."""
-        reason = str(why).removeprefix(f"{file}").removeprefix(f", {place}").lstrip(":, ")
+        reason = str(why).removeprefix(f"{file}").lstrip(":, ").removeprefix(place).lstrip(":, ")
         self.bad.append(BadRecord(str(file), place, reason))
 
     def read_rows(self, path: Path) -> Iterator[tuple[str, Any]]:

@@ -168,15 +168,16 @@ def parse_passage(record: Any) -> Passage:
         title, text = title or (first[1:-1] if quoted else first), rest
     if not isinstance(title, str) or not isinstance(text, str):
         raise TypeError(f"title and text must be strings, got {record!r:.60}")
-    digest = sha256(f"{title}\n{text}".encode(errors="surrogatepass")).hexdigest()[:16]
-    quoted = contents is None or first != title
-    return Passage(read_id(record) or digest, title, text, quoted=quoted)
+    known = read_id(record)
+    if known is None:
+        known = sha256(f"{title}\n{text}".encode(errors="surrogatepass")).hexdigest()[:16]
+    return Passage(known, title, text, quoted=contents is None or first != title)
 
 
-def read_id(record: Mapping[str, Any]) -> str:
-    """The id of a passage or question, under "id" or "_id" (BEIR); "" without one."""
-    ids = (record.get(key) for key in ("id", "_id"))
-    return encodable(str(next((known for known in ids if known not in (None, "")), "")))
+def read_id(record: Mapping[str, Any]) -> str | None:
+    """The id of a passage or question, under "id" or "_id" (BEIR), if it has one."""
+    known = record.get("_id") if record.get("id") is None else record["id"]
+    return None if known is None else str(known)
 
 
 def _map_file(path: Path) -> bytes | mmap.mmap:

@@ -170,9 +170,11 @@ def read_question(row: Any, name: str, split: str = "") -> Question:
         raise ValueError(f"a question needs a text under 'question', got {row!r:.80}")
     answers = tuple(dict.fromkeys(_read_answers(row)))
     if not answers:
-        raise ValueError(f"question {text!r:.60} has no answers (one of {_ANSWERS}, 'answer')")
+        raise ValueError(
+            f"a question needs answers under 'answer' or one of {_ANSWERS}, got {row!r:.80}"
+        )
     return Question(
-        read_id(row) or encodable(name),
+        encodable(read_id(row) or name),
         encodable(text),
         answers,
         gold=tuple(str(passage) for passage in _read_list(row.get("gold"))),
