@@ -107,13 +107,12 @@ class Reading:
         reasons += [f"{len(alike) - _TOLD} other reasons"] * (len(alike) > _TOLD)
         file, place, reason = self.bad[0]
         said = (
-            f"{len(self.bad)} of {len(self.bad) + self.good.total()} records are bad: "
-            f"{'; '.join(reasons)}. The first is {file}, {place}: {reason}. "
-            "`agent-envs assets check FOLDER` lists all"
+            f"{file}, {place}: {reason}. {len(self.bad)} of {len(self.bad) + self.good.total()} "
+            f"records are bad ({'; '.join(reasons)}); `agent-envs assets check` lists them"
         )
         if strict or not self.good:
-            raise BadAsset(f"{said}; mend or remove them")
-        warnings.warn(f"{said}; they are left out, and strict=True refuses them", stacklevel=3)
+            raise BadAsset(said)
+        warnings.warn(f"{said}; they are left out, strict=True refuses them", stacklevel=3)
 
 
 def asset(path: str) -> Traversable:

@@ -320,10 +320,11 @@ def read_products(
                 with found.record(files[2], f"record {asin!r}"):
                     human = _read_requests(requests[asin])
             products[asin.lower()] = _read_product(record, known, human)
-    lacking = [product.asin for product in products.values() if product.asin not in attributes]
-    if attributes and 2 * len(lacking) > len(products):
-        why = f"{len(lacking)} of {len(products)} products have no record here: is it of other data?"
-        found.leave_out(files[1], f"record {lacking[0]!r}", why)
+    known_ids = {product.asin for product in products.values()}
+    shared = known_ids & attributes.keys()
+    if 2 * len(shared) < min(len(known_ids), len(attributes)):
+        why = f"only {len(shared)} of {len(products)} products have a record here; it is of other data"
+        found.leave_out(files[1], "as a whole", why)
     if reading is None or not products:
         found.report(strict=True)
     if not products:
