@@ -59,7 +59,7 @@ class Data:
         folder: The folder, None for the embedded data.
         questions: Questions by id.
         corpus: None if the folder has none; then passages must come from a server.
-        reading: What was left out of the files of questions.
+        reading: What was left out of the files.
     """
 
     def __init__(
@@ -120,9 +120,7 @@ def open_data(data: str | os.PathLike[str] = "auto", *, strict: bool = False) ->
     if named == "auto":
         named = os.environ.get("SEARCH_QA_DATA") or "embedded"
     found = _read_folder(None if named == "embedded" else Path(named).expanduser().absolute())
-    for read in (found, found.corpus):
-        if read is not None:
-            read.reading.report(strict=strict)
+    found.reading.report(strict=strict)
     return found
 
 
@@ -150,8 +148,11 @@ def _read_folder(folder: Path | None) -> Data:
     if not questions:
         reading.report(strict=True)
         raise MissingAsset(f"no questions in {where}; put qa.jsonl there, or use data='embedded'")
-    corpus = next((path for path in corpora if path in files), None)
-    return Data(folder, questions, open_corpus(corpus) if corpus else None, reading)
+    corpus = next((open_corpus(path) for path in corpora if path in files), None)
+    if corpus is not None:
+        reading.good += corpus.reading.good
+        reading.bad += corpus.reading.bad
+    return Data(folder, questions, corpus, reading)
 
 
 def read_question(row: Any, name: str, split: str = "") -> Question:
