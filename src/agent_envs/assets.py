@@ -64,7 +64,7 @@ class Reading:
 
     def leave_out(self, file: object, place: str, why: object) -> None:
         """Add a bad record; `why` may begin with file and place."""
-        reason = str(why).removeprefix(f"{file}").lstrip(":, ").removeprefix(place).lstrip(":, ")
+        reason = str(why).removeprefix(f"{file}").lstrip(":, /").removeprefix(place).lstrip(":, ")
         self.bad.append(BadRecord(str(file), place, reason))
 
     def read_rows(self, path: Path) -> Iterator[tuple[str, Any]]:
@@ -79,8 +79,9 @@ class Reading:
             else:
                 content = unpack_file(path)
                 lines = content.split(b"\n")
-                if content.lstrip()[:1] == b"[":
-                    lines, rows = [], json.loads(content)
+                if content.lstrip()[:1] == b"[" or lines[0].strip() == b"{":
+                    whole = json.loads(content)
+                    lines, rows = [], whole if isinstance(whole, list) else [whole]
         except _REFUSALS as error:
             self.leave_out(path, "as a whole", error)
             return

@@ -231,7 +231,7 @@ def list_solvable(split: Path) -> tuple[list[str], Reading]:
         listing[name] = entry if entry[:-1] == stamp else [*stamp, _find_fault(file, name)]
         fault = listing[name][-1]
         if fault is not None:
-            with reading.record(file, "as a whole"):
+            with reading.record(split, f"{name}/{FILE}"):
                 if fault:
                     raise BadAsset(fault)
                 names.append(name)

@@ -106,7 +106,9 @@ class Corpus(Sequence[Passage]):
                 with self.reading.record(path, f"line {at + 1}"):
                     name = parse_passage(json.loads(self._data[line])).id
                     if name in ids:
-                        raise ValueError(f"a passage needs an id of its own, got {name!r:.60} again")
+                        raise ValueError(
+                            f"a passage needs an id of its own, got {name!r:.60} again"
+                        )
                     ids.add(name)
                     good.append(at)
         self._starts, self._stops = starts[good], stops[good]

@@ -203,7 +203,9 @@ def _iter_texts(value: Any) -> Iterator[str]:
     if isinstance(value, Mapping):
         parts = [value[key] for key in ("text", "value", "aliases") if key in value]
         if not parts:
-            raise ValueError(f"an answer must be a text or have one under 'text', got {value!r:.60}")
+            raise ValueError(
+                f"an answer must be a text or have one under 'text', got {value!r:.60}"
+            )
         value = parts
     if isinstance(value, str) or not hasattr(value, "__iter__"):
         yield from () if value is None else (str(value),)

@@ -252,9 +252,7 @@ def _find_file(folder: Path, pattern: str) -> Path | None:
     return found[0] if found else None
 
 
-def _read_nouns(
-    path: Path, products: Sequence[Product], reading: Reading
-) -> list[tuple[str, ...]]:
+def _read_nouns(path: Path, products: Sequence[Product], reading: Reading) -> list[tuple[str, ...]]:
     """The title nouns in a file, by product id; where it has none, all but common words."""
     nouns = expect(dict, read_json(path), f"{path}: an object by product id")
     found = [_split_words(product.title) for product in products]
