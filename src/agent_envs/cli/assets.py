@@ -116,27 +116,29 @@ def _print_appworld(venv: Path) -> None:
 
 
 def _check_folder(folder: Path) -> int:
-    """Print what is bad in the public files below a folder: 0 for nothing, 1, or 2 without files."""
+    """Print what is bad in the public files below a folder; 0 if nothing is, 1, or 2 if no files."""
     page, bad = make_console(), dict[BadRecord, None]()
-    table = DataTable("environment", "file", "records", "bad", box=None)
-    rows = dict[tuple[str, str], int]()
+    counts = dict[tuple[str, str], int]()
     for name, where, options in _find_public(folder):
         try:
-            counts, faults = _check_tasks(name, where, options)
+            found, faults = _check_tasks(name, where, options)
         except (ValueError, MissingAsset) as error:
-            page.print(f"{where}: not recognised as data of {name}: {error}")
-            continue
-        rows |= {(name, file): count for file, count in counts.items()}
+            if ": no level" in str(error) or (name == "SearchQA-v0" and not [*where.glob("qa.*")]):
+                page.print(f"{where}: no data of {name}: {error}")
+                continue
+            found, faults = (
+                Counter({str(where): 1}),
+                [BadRecord(str(where), "as a whole", f"{error}")],
+            )
+        counts |= {(name, file): count for file, count in found.items()}
         bad |= dict.fromkeys(faults)
     for fault in bad:
         page.print(f"{fault.file}, {fault.place}: {fault.reason}")
-    for (name, file), count in rows.items():
+    table = DataTable("environment", "file", "records", "bad", box=None)
+    for (name, file), count in counts.items():
         table.add_row(name, file, f"{count:,}", f"{sum(fault.file == file for fault in bad):,}")
-    if not rows:
-        page.print(f"no public files of an environment below {folder}; see docs/environments.md")
-        return 2
-    page.print(table)
-    return int(bool(bad))
+    page.print(table if counts else f"no public files of an environment below {folder}")
+    return 2 if not counts else int(bool(bad))
 
 
 def _find_public(folder: Path) -> Iterator[tuple[str, Path, dict[str, Any]]]:
@@ -184,16 +186,17 @@ def _check_tasks(
     reading: Reading = attrgetter(attribute)(env)
     faults, tasks = list(reading.bad), f"{where}, tasks"
     for task_id in env.panel.task_ids:
-        built = Reading()
-        with built.record(tasks, task_id):
+        why = ""
+        try:
             _, info = env.reset(options={"task_id": task_id})
-            if info.get("dead_end"):
-                raise ValueError("it has no solution")
+            why = "it has no solution" if info.get("dead_end") else ""
             action = expert(env, "oracle").act() if is_solved else info["admissible_actions"][0]
             *_, info = env.step(env.reply_form.format(thought="", action=action) or action)
             if not info["valid"] or (name == "SearchQA-v0" and not info["success"]):
-                raise ValueError(f"its own first action is not accepted, got {action!r:.80}")
-        faults += built.bad
+                why = f"its first action is not accepted, got {action!r:.80}"
+        except Exception as error:  # noqa: BLE001  whatever it is, it is named
+            why = f"{type(error).__name__}: {error}"
+        faults += [BadRecord(tasks, task_id, why)] * bool(why)
     counts = reading.good + Counter(fault.file for fault in reading.bad)
     return counts + Counter({tasks: len(env.panel)}), faults
 

@@ -99,13 +99,14 @@ def _read_files(
 def read_levels(file: Path, reading: Reading) -> dict[int, Room]:
     """The good levels of a file by their number in it, from 0."""
     rooms = {}
+    levels = list[tuple[int, list[str]]]()
+    why: object = "no level: a level has rows of the symbols # @ $ . * + and blanks"
     try:  # titles may be in any encoding
-        levels = list(_split_levels(unpack_file(file).decode(errors="replace")))
-        if not levels:
-            raise BadAsset("no level: a level has rows of the symbols # @ $ . * + and blanks")
+        levels += _split_levels(unpack_file(file).decode(errors="replace"))
     except (BadAsset, MissingAsset) as error:
-        reading.leave_out(file, "as a whole", error)
-        return {}
+        why = error
+    if not levels:
+        reading.leave_out(file, "as a whole", why)
     for number, (line, rows) in enumerate(levels):
         with reading.record(file, f"line {line}"):
             rooms[number] = parse_level(rows, f"{file}, line {line}")

@@ -316,12 +316,12 @@ def read_products(
             human: tuple[HumanRequest, ...] = ()
             if asin in requests:
                 with found.record(files[2], f"record {asin!r}"):
-                    human = _read_requests(requests[asin])
+                    entries = expect(list, requests[asin], "a list of requests")
+                    human = tuple(map(_read_request, entries))
             products[asin.lower()] = _read_product(record, known, human)
-    known_ids = {product.asin for product in products.values()}
-    shared = known_ids & attributes.keys()
-    if 2 * len(shared) < min(len(known_ids), len(attributes)):
-        why = f"only {len(shared)} of {len(products)} products have a record here; it is of other data"
+    shared = sum(product.asin in attributes for product in products.values())
+    if 2 * shared < min(len(products), len(attributes)):
+        why = f"only {shared} of {len(products)} products have a record here: it is of other data"
         found.leave_out(files[1], "as a whole", why)
     if reading is None or not products:
         found.report(strict=True)
@@ -345,8 +345,8 @@ def _read_product(
     orders = math.prod(map(len, options.values()))
     if instruction[0] and orders > MOST_GOALS:
         raise BadAsset(
-            f"field 'customization_options': at most {MOST_GOALS} goals, one per choice, are possible"
-            f", got {orders}"
+            f"field 'customization_options': at most {MOST_GOALS} goals, one per choice, are "
+            f"possible, got {orders}"
         )
     return Product(
         asin=record["asin"],
@@ -433,17 +433,11 @@ def _read_known(entry: Any) -> tuple[tuple[str, ...], Instruction]:
     return attributes, (text, wanted)
 
 
-def _read_requests(entries: Any) -> tuple[HumanRequest, ...]:
-    found = []
-    for place, entry in enumerate(expect(list, entries, "a list of requests")):
-        try:
-            expect(dict, entry, "an object")
-            wanted = _read_texts(entry, "instruction_attributes")
-            options = _read_texts(entry, "instruction_options")
-            found.append(HumanRequest(_read_text(entry, "instruction"), wanted, options))
-        except BadAsset as error:
-            raise BadAsset(f"request {place}: {error}") from error
-    return tuple(found)
+def _read_request(entry: Any) -> HumanRequest:
+    expect(dict, entry, "an object")
+    wanted = _read_texts(entry, "instruction_attributes")
+    options = _read_texts(entry, "instruction_options")
+    return HumanRequest(_read_text(entry, "instruction"), wanted, options)
 
 
 def _read_text(record: Mapping[str, Any], name: str) -> str:
