@@ -25,7 +25,7 @@ FORMATS = (".txt", ".xsb", ".sok")
 BLANKS = " -_"
 WALLS, PLAYERS, BOXES, TARGETS = "#", "@+", "$*", ".*+"
 ROWS = tuple("#@$.*+")
-_RUN = re.compile(r"(\d{1,3})(?:\(([#@$.*+ _-]+)\)|([#@$.*+ _-]))")
+_RUN = re.compile(r"(?<!\d)(\d{1,2})(?:\(([#@$.*+ _-]+)\)|([#@$.*+ _-]))")
 
 
 @dataclass(frozen=True)
@@ -117,8 +117,10 @@ def _split_levels(content: str) -> Iterator[tuple[int, list[str]]]:
     """Rows of each level and the number of its first line."""
     rows, first = list[str](), 0
     for number, line in enumerate([*content.splitlines(), ""], 1):
-        row = _RUN.sub(lambda run: int(run[1]) * (run[2] or run[3]), line)
-        if row.lstrip(BLANKS).startswith(ROWS) and "#" in row:
+        row = line
+        for _ in range(2):  # runs, then groups of them
+            row = _RUN.sub(lambda run: int(run[1]) * (run[2] or run[3]), row)
+        if row.lstrip(f"{BLANKS}0123456789(").startswith(ROWS) and "#" in row:
             first = first if rows else number
             rows += (part.rstrip() for part in row.rstrip("|").split("|"))
         elif rows:
