@@ -228,7 +228,9 @@ def list_solvable(split: Path) -> tuple[list[str], Reading]:
         name = f"{file.parts[-3]}/{file.parts[-2]}"
         stamp = [*_read_stamp(file)]
         entry = known.get(name, [])
-        listing[name] = entry if entry[:-1] == stamp else [*stamp, _find_fault(file, name)]
+        listing[name] = (
+            entry if entry and entry[:-1] == stamp else [*stamp, _find_fault(file, name)]
+        )
         fault = listing[name][-1]
         if fault is not None:
             with reading.record(split, f"{name}/{FILE}"):

@@ -116,7 +116,7 @@ def _print_appworld(venv: Path) -> None:
 
 
 def _check_folder(folder: Path) -> int:
-    """Print what is bad in the public files below a folder; 0 if nothing is, 1, or 2 if no files."""
+    """Print what is bad in the public files below a folder: 0 if nothing, 1, 2 without any."""
     page, bad = make_console(), dict[BadRecord, None]()
     counts = dict[tuple[str, str], int]()
     for name, where, options in _find_public(folder):
