@@ -43,12 +43,13 @@ def test_check_names_what_is_bad_in_copies_of_the_real_files(call, shared_data, 
     assert counts["search_qa/qa.jsonl"] == counts["search_qa/corpus.jsonl"] == ["480", "0"]
     assert counts["webshop/items_shuffle_1000.json.gz"] == ["1,000", "0"]
 
-    with (tmp_path / "search_qa/qa.jsonl").open("ab") as file:
+    bad = shutil.copytree(tmp_path, tmp_path / "bad")
+    with (bad / "search_qa/qa.jsonl").open("ab") as file:
         file.write(b'\n{"id": 1}\n{"quest')
-    levels = tmp_path / "boxoban/unfiltered_test/000.txt"
+    levels = bad / "boxoban/unfiltered_test/000.txt"
     levels.write_bytes(levels.read_bytes().replace(b"@", b" ", 1))
-    (tmp_path / "webshop/items_shuffle_1000.json.gz").write_bytes(b"cut")
-    code, out, _ = call("assets", "check", str(tmp_path))
+    (bad / "webshop/items_shuffle_1000.json.gz").write_bytes(b"cut")
+    code, out, _ = call("assets", "check", str(bad))
     assert code == 1
     for said in (
         "qa.jsonl, line 481: a question needs a text",
