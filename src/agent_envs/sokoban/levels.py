@@ -72,9 +72,9 @@ def open_levels(
             f"no levels at {path}: name a file of levels, or a folder with *{', *'.join(suffixes)}"
         )
     stamps = tuple((file.stat().st_size, file.stat().st_mtime_ns) for file in files)
-    found = _read_files(path if path.is_dir() else path.parent, tuple(files), split, stamps)
-    found.reading.report(strict=strict)
-    return found
+    levels = _read_files(path if path.is_dir() else path.parent, tuple(files), split, stamps)
+    levels.reading.report(strict=strict)
+    return levels
 
 
 @lru_cache(maxsize=16)
