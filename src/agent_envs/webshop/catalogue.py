@@ -50,6 +50,7 @@ a about after all an and any are as at be by can each for free from has high in 
 made more new no not of off on one or other our out over pack per set so than that the their this to
 up use used with without you your
 """
+_COMMON = frozenset(_COMMON_WORDS.split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,11 +256,11 @@ def _find_file(folder: Path, pattern: str) -> Path | None:
 def _read_nouns(path: Path, products: Sequence[Product], reading: Reading) -> list[tuple[str, ...]]:
     """The title nouns in a file, by product id; where it has none, all but common words."""
     nouns = expect(dict, read_json(path), f"{path}: an object by product id")
-    found = [_split_words(product.title) for product in products]
-    for at, product in enumerate(products):
+    found = {}
+    for product in products:
         with reading.record(path, f"record {product.asin!r}"):
-            found[at] = _expect_texts(nouns.get(product.asin), "a list of words")
-    return found
+            found[product.asin] = _expect_texts(nouns.get(product.asin), "a list of words")
+    return [found[p.asin] if p.asin in found else _split_words(p.title) for p in products]
 
 
 def _tag_nouns(titles: Sequence[str]) -> tuple[list[tuple[str, ...]], str]:
@@ -278,7 +279,7 @@ def _tag_nouns(titles: Sequence[str]) -> tuple[list[tuple[str, ...]], str]:
 def _split_words(title: str) -> tuple[str, ...]:
     """The words of a title, lower case, without the common ones."""
     words = re.findall(r"[^\W\d_]+", title.lower())
-    return tuple(word for word in words if word not in _COMMON_WORDS.split())
+    return tuple(word for word in words if word not in _COMMON)
 
 
 def read_products(
