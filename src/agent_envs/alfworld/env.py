@@ -143,6 +143,7 @@ class AlfWorld(AgentEnv):
             )
         self._start = load_genuine_engine() if engine == "textworld" else _start_native
         self.library = open_library(data, split, task_types, strict=strict)
+        self.reading = self.library.reading
         super().__init__(self.library.panel, max_turns=max_turns, render_mode=render_mode)
         self.progress = progress
         self.success_reward, self.graded = success_reward, success_reward != 1

@@ -8,14 +8,13 @@ from hashlib import sha256
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from importlib.util import find_spec
-from operator import attrgetter
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any
 
 import typer
 
-from agent_envs.assets import BadRecord, MissingAsset, Reading
+from agent_envs.assets import BadRecord, MissingAsset
 from agent_envs.cli.console import DataTable, make_console
 
 PUBLIC = (
@@ -45,14 +44,6 @@ PUBLIC = (
     ),
 )
 """Public data: name, environment variable of its folder, its files, and how to get it."""
-
-_CHECKED = {
-    "AlfWorld-v0": ("library.reading", True),
-    "SearchQA-v0": ("data.reading", True),
-    "Sokoban-v0": ("source.reading", False),
-    "WebShop-v0": ("shop.catalogue.reading", True),
-}
-"""Environments with public files: where they keep what was left out, and if they have an oracle."""
 
 
 def assets(
@@ -177,27 +168,26 @@ def _check_tasks(
     """
     import gymnasium as gym
 
-    from agent_envs.experts import expert
+    from agent_envs.experts import experts_of
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         env: Any = gym.make(name, disable_env_checker=True, **options).unwrapped
-    attribute, is_solved = _CHECKED[name]
-    reading: Reading = attrgetter(attribute)(env)
-    faults, tasks = list(reading.bad), f"{where}, tasks"
+    faults, tasks = list(env.reading.bad), f"{where}, tasks"
+    solve = experts_of(type(env)).get("oracle")
     for task_id in env.panel.task_ids:
         why = ""
         try:
             _, info = env.reset(options={"task_id": task_id})
             why = "it has no solution" if info.get("dead_end") else ""
-            action = expert(env, "oracle").act() if is_solved else info["admissible_actions"][0]
+            action = solve(env).act() if solve else info["admissible_actions"][0]
             *_, info = env.step(env.reply_form.format(thought="", action=action) or action)
             if not info["valid"] or (name == "SearchQA-v0" and not info["success"]):
                 why = f"its first action is not accepted, got {action!r:.80}"
         except Exception as error:  # noqa: BLE001  whatever it is, it is named
             why = f"{type(error).__name__}: {error}"
         faults += [BadRecord(tasks, task_id, why)] * bool(why)
-    counts = reading.good + Counter(fault.file for fault in reading.bad)
+    counts = env.reading.good + Counter(fault.file for fault in env.reading.bad)
     return counts + Counter({tasks: len(env.panel)}), faults
 
 

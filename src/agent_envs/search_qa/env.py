@@ -165,6 +165,7 @@ class SearchQA(AgentEnv):
         if min(k, passage_characters) < 1:
             raise ValueError(f"k and passage_characters must be >= 1: {k}, {passage_characters}")
         self.data = open_data(data, strict=strict)
+        self.reading = self.data.reading
         turns = TURNS[protocol] if max_turns is None else max_turns
         super().__init__(self.data.panel(split, kinds), max_turns=turns, render_mode=render_mode)
         allowed = PROTOCOLS[protocol] if max_searches is None else max_searches

@@ -165,6 +165,7 @@ class Sokoban(AgentEnv):
         self.source: Levels | GeneratedRooms
         if levels is not None:
             self.source = open_levels(levels, split or "all", strict=strict)
+            self.reading = self.source.reading
         else:
             settings = Settings(height, width, boxes, min_solution, max_solution)
             self.source = GeneratedRooms(settings, split or "train", rooms)

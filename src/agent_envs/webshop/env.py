@@ -160,6 +160,7 @@ class WebShop(AgentEnv):
                 f"{previous_observations} and {previous_actions}"
             )
         catalogue = open_catalogue(data, search=search, model=model, strict=strict)
+        self.reading = catalogue.reading
         self.shop = open_shop(catalogue, goals, mode == "strict", price_seed, attributes)
         panel = open_panel([*self.shop.goals.values()], self.shop.catalogue.folder, split)
         super().__init__(panel, max_turns=max_turns, render_mode=render_mode)
