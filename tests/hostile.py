@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -57,13 +58,23 @@ CONDITIONS = {
         "calls": ["set_signals"],
     },
 }
-REFUSED = {}
+NO_SEMAPHORES = "vectorization_mode='async' needs semaphores, which this machine refuses"
+NO_FOLDER = "this machine refused a temporary folder (set TMPDIR to one that can be written)"
+REFUSED = {
+    (condition, f"{name}, vector"): NO_SEMAPHORES
+    for condition in ("no /dev/shm", "all at once")
+    for name in ("Sokoban-v0", "AppWorld-v0")
+} | {
+    ("no temporary files", f"AppWorld-v0{how}"): NO_FOLDER for how in ("", ", workers", ", vector")
+}
+ACTION = "```python\nprint(6 * 7)\n```"  # which AppWorld executes
 
 
 def set_signals():
     """A caller with handlers of its own and a timer that runs."""
-    for name in ("SIGALRM", "SIGUSR1", "SIGCHLD"):
-        signal.signal(getattr(signal, name), lambda *_: None)
+    signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGUSR1))
+    for number in (signal.SIGUSR1, signal.SIGCHLD):
+        signal.signal(number, lambda *_: None)
     signal.setitimer(signal.ITIMER_REAL, 0.005, 0.005)
 
 
@@ -113,7 +124,10 @@ def play(make, **given):
         turns = [env.reset(seed=1)]
         expert = [*experts_of(type(env.unwrapped)).values()][-1](env)
         while len(turns) <= 3 and not any(turns[-1][2:4]):
-            turns.append(env.step(expert.act()))
+            action = expert.act()
+            if form := env.unwrapped.reply_form:
+                action = form.format(thought=expert.think(), action=action)
+            turns.append(env.step(action))
         return turns
     finally:
         env.close()
@@ -138,7 +152,7 @@ def play_in_workers(make):
 
     envs = Workers(make, processes=2).make_envs(2)
     turns = call_concurrently([partial(env.reset, seed=1) for env in envs])
-    turns += call_concurrently([partial(env.step, "up") for env in envs])
+    turns += call_concurrently([partial(env.step, ACTION) for env in envs])
     for env in envs:
         env.close()
     return turns
@@ -148,9 +162,10 @@ def play_vector(name):
     """Two copies in processes of Gymnasium's."""
     from agent_envs import make_vec
 
+    warnings.filterwarnings("ignore", module="gymnasium")  # it warns if a copy has failed
     envs = make_vec(name, 2, vectorization_mode="async")
     try:
-        return [envs.reset(seed=1), envs.step(("up", "up"))]
+        return [envs.reset(seed=1), envs.step((ACTION, ACTION))]
     finally:
         envs.close()
 
@@ -166,6 +181,7 @@ def play_all(pipe, calls, games):
             said[name] = "played " + sha256(repr(run()).encode()).hexdigest()
         except Exception as error:  # noqa: BLE001
             said[name] = f"{type(error).__name__}: {error}"
+    signal.setitimer(signal.ITIMER_REAL, 0)
     with open(pipe, "w", encoding="utf-8") as file:  # noqa: PTH123
         json.dump(said, file)
 
@@ -176,7 +192,8 @@ def find_python():
     for name in filter(None, names):
         with suppress(OSError):
             command = ["setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups", name]
-            if not subprocess.run([*command, "-c", "import sys; sys.exit(not sys.executable)"], check=False, capture_output=True).returncode:
+            code = "import subprocess, sys; subprocess.run([sys.executable, '-c', ''], check=True)"
+            if not subprocess.run([*command, "-c", code], check=False, capture_output=True).returncode:
                 return name
     return ""
 
@@ -199,7 +216,7 @@ def run(condition, games):
         command = ["unshare", "-m", *command]
         if subprocess.run(["unshare", "-m", "true"], check=False, capture_output=True).returncode:
             return "this machine forbids namespaces of mounts"
-    paths = [ROOT / "src", *(path for path in sys.path if path.endswith("site-packages"))]
+    paths = [ROOT / "src", ROOT, *(path for path in sys.path if path.endswith("site-packages"))]
     environment = {
         "PATH": os.environ["PATH"], "HOME": os.environ.get("HOME"), "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONPATH": os.pathsep.join(map(str, paths)), "PYTHONWARNINGS": "error",

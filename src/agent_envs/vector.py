@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import multiprocessing
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
@@ -58,6 +59,7 @@ def make_vec(
 
     Raises:
         ValueError: fewer than one copy, or an unknown `vectorization_mode` or `autoreset`.
+        OSError: "async" on a machine without semaphores.
     """
     if n < 1:
         raise ValueError(f"n, the number of copies, must be at least 1, got {n}")
@@ -65,6 +67,7 @@ def make_vec(
     one_of("autoreset", autoreset, [mode.name.lower() for mode in AutoresetMode])
     vector_kwargs: dict[str, Any] = {"autoreset_mode": AutoresetMode[autoreset.upper()]}
     if vectorization_mode == "async":
+        _check_semaphores()
         vector_kwargs["shared_memory"] = False
     made = gym.make_vec(
         env_id,
@@ -77,6 +80,21 @@ def make_vec(
     if isinstance(made, SyncVectorEnv) and any(map(waits, made.envs)):
         return _AtOnce(made)
     return made
+
+
+def _check_semaphores() -> None:
+    """Refuse a machine without what processes of Gymnasium's vectors share.
+
+    Raises:
+        OSError: It is missing; the message has the remedy.
+    """
+    try:
+        multiprocessing.Lock()
+    except (ImportError, OSError) as error:
+        raise OSError(
+            f"vectorization_mode='async' needs semaphores, which this machine refuses ({error}); "
+            "make /dev/shm writable, or use vectorization_mode='sync'"
+        ) from error
 
 
 def waits(env: gym.Env[Any, Any]) -> bool:

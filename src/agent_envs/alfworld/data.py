@@ -21,6 +21,7 @@ from typing import Any
 
 from agent_envs.alfworld.game import LEVELS, SHORT_NAMES, Game, parse_game, read_game
 from agent_envs.assets import BadAsset, MissingAsset, asset
+from agent_envs.machine import expand_path, find_cache, write_text
 from agent_envs.panels import Panel, one_of, source_of
 
 SPLITS = ("train", "valid_seen", "valid_unseen")
@@ -161,7 +162,7 @@ def _find_folder(data: str | os.PathLike[str]) -> Path | None:
         data = os.environ.get("ALFWORLD_DATA") or "embedded"
     if data == "embedded":
         return None
-    folder = Path(data).expanduser().absolute()
+    folder = expand_path(data)
     if folder.name == FOLDER:
         folder = folder.parent
     if not any(next((folder / FOLDER / s).glob(f"*/*/{FILE}"), None) for s in SPLITS):
@@ -212,8 +213,8 @@ def list_solvable(split: Path) -> list[str]:
     Like ALFWorld's own loader, it skips movable receptacles, sliced objects, and games marked as
     unsolvable. A broken file is listed; it raises when it is played.
     """
-    cache = _cache_folder() / f"{blake2b(bytes(split), digest_size=16).hexdigest()}.json"
-    known = _read_cache(cache)
+    name = f"alfworld/{blake2b(bytes(split), digest_size=16).hexdigest()}.json"
+    known = _read_cache(name)
     listing = {}
     for file in split.glob(f"*/*/{FILE}"):
         name = f"{file.parts[-3]}/{file.parts[-2]}"
@@ -221,7 +222,8 @@ def list_solvable(split: Path) -> list[str]:
         entry = known.get(name, [])
         listing[name] = entry if entry[:-1] == stamp else [*stamp, _is_solvable(file, name)]
     if listing != known:
-        _write_cache(cache, listing)
+        with suppress(OSError):  # without a place to write nothing is cached
+            write_text(find_cache() / name, json.dumps(listing))
     return sorted(name for name, entry in listing.items() if entry[2])
 
 
@@ -232,26 +234,10 @@ def _is_solvable(file: Path, name: str) -> bool:
     return _UNSOLVABLE.search(file.read_bytes()) is None
 
 
-def _cache_folder() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "agent-envs/alfworld"
-
-
-def _read_cache(cache: Path) -> dict[str, list[int]]:
+def _read_cache(name: str) -> dict[str, list[int]]:
     """The cached results of an earlier start; empty if the file is missing or invalid."""
     try:
-        known = json.loads(cache.read_bytes())
+        known = json.loads((find_cache() / name).read_bytes())
     except (OSError, ValueError):
         return {}
     return known if isinstance(known, dict) else {}
-
-
-def _write_cache(cache: Path, listing: Mapping[str, Any]) -> None:
-    """Cache the listing for the next start; without write access nothing is cached."""
-    part = cache.with_suffix(f".{os.getpid()}")
-    try:
-        cache.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(json.dumps(listing), encoding="utf-8")
-        part.replace(cache)
-    except OSError:
-        with suppress(OSError):
-            part.unlink()

@@ -262,7 +262,11 @@ def _launch(control: socket.socket, root: Path) -> subprocess.Popen[bytes]:
 @contextmanager
 def _make_empty_folder() -> Iterator[Path]:
     """A folder for the time until the warden is in it."""
-    root = Path(tempfile.mkdtemp(prefix="appworld-jail-"))
+    try:
+        root = Path(tempfile.mkdtemp(prefix="appworld-jail-"))
+    except OSError as error:
+        place = "a temporary folder (set TMPDIR to one that can be written)"
+        raise _make_refusal(place, error.errno or 0) from error
     root.chmod(0o555)
     try:
         yield root

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agent_envs.assets import BadAsset, MissingAsset, asset, require
 from agent_envs.contract import encodable
+from agent_envs.machine import expand_path
 from agent_envs.panels import Panel, one_of, source_of
 from agent_envs.retrieval.passages import open_corpus, unpack_file
 
@@ -111,7 +112,7 @@ def open_data(data: str | os.PathLike[str] = "auto") -> Data:
     named = os.fspath(data)
     if named == "auto":
         named = os.environ.get("SEARCH_QA_DATA") or "embedded"
-    return _read_folder(None if named == "embedded" else Path(named).expanduser().absolute())
+    return _read_folder(None if named == "embedded" else expand_path(named))
 
 
 @lru_cache(maxsize=2)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.assets import BadAsset, MissingAsset, refuse_damaged
+from agent_envs.machine import expand_path
 from agent_envs.panels import Panel, one_of, source_of
 from agent_envs.sokoban.board import MAX_SIDE, Room, iter_cells, iter_waves
 from agent_envs.sokoban.rooms import SHARES, find_split
@@ -59,7 +60,7 @@ def open_levels(path: str | os.PathLike[str], split: str = "all") -> Levels:
         ValueError: an unknown split, or one without levels.
     """
     one_of("split", split, ("all", *SHARES))
-    path = Path(path).expanduser().absolute()
+    path = expand_path(path)
     suffixes = (*FORMATS, *(f"{suffix}.gz" for suffix in FORMATS))
     found = (file for file in path.rglob("*") if file.name.endswith(suffixes))
     files = [path] if path.is_file() else sorted(found)

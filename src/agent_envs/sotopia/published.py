@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agent_envs.assets import BadAsset, MissingAsset, refuse_damaged
+from agent_envs.machine import expand_path
 from agent_envs.panels import Panel, one_of, source_of
 from agent_envs.sotopia.scene import RELATIONSHIPS, Character, Scene, strip_markup
 
@@ -67,7 +68,7 @@ def open_published(folder: str | os.PathLike[str]) -> Published:
         MissingAsset: a file is missing.
         BadAsset: an invalid line.
     """
-    folder = Path(folder).expanduser().absolute()
+    folder = expand_path(folder)
     characters = {
         _read_text(row, "agent_id", at): _read_character(row, at)
         for row, at in _read_rows(folder, CHARACTERS)

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 from agent_envs.assets import BadAsset, MissingAsset
 from agent_envs.contract import encodable
+from agent_envs.machine import expand_path
 from agent_envs.panels import one_of
 from agent_envs.retrieval.dense import Dense
 from agent_envs.retrieval.factory import default_model, open_encoder
@@ -153,7 +154,7 @@ def open_catalogue(
     named = os.fspath(data)
     if named == "auto":
         named = os.environ.get("WEBSHOP_DATA") or "embedded"
-    folder = None if named == "embedded" else Path(named).expanduser().absolute()
+    folder = None if named == "embedded" else expand_path(named)
     one_of("search", search, SEARCHES)
     if search == "bm25":
         return _open_folder(folder)

@@ -16,6 +16,7 @@ from agent_envs.appworld.guest import ends, jail, places, run
 
 def main(control: int, root: str) -> None:
     """Enter the jail, report its protections, and serve until the other side closes."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a trainer may ignore ends of its children
     run.load()
     places.forget()
     gc.freeze()  # so that memory pages stay shared with interpreters
