@@ -23,9 +23,16 @@ ROOT = Path(__file__).parents[1]
 SHARED = Path(os.environ.get("AGENT_ENVS_TEST_DATA", ROOT.parent / "shared" / "data"))
 GAMES = SHARED / "alfworld" / "json_2.1.1.tar.xz"
 STRANGER = 54_321  # an id without an entry in /etc/passwd
-PROXIES = {"http": "http://127.0.0.1:9", "https": "http://127.0.0.1:9", "all": "socks5://127.0.0.1:9"}
+PROXIES = {
+    "http": "http://127.0.0.1:9",
+    "https": "http://127.0.0.1:9",
+    "all": "socks5://127.0.0.1:9",
+}
 PROXIES = {f"{scheme}_proxy": proxy for scheme, proxy in PROXIES.items()}
-PROXIES |= {name.upper(): proxy for name, proxy in PROXIES.items()} | {"no_proxy": "", "NO_PROXY": ""}
+PROXIES |= {name.upper(): proxy for name, proxy in PROXIES.items()} | {
+    "no_proxy": "",
+    "NO_PROXY": "",
+}
 NO_MEMORY_FILES = "mount -t tmpfs -o ro,size=4k none /dev/shm"
 NO_TEMPORARY_FILES = "; ".join(
     f"mount --bind {folder} {folder}; mount -o remount,ro,bind {folder}"
@@ -58,15 +65,14 @@ CONDITIONS = {
         "calls": ["set_signals"],
     },
 }
-NO_SEMAPHORES = "vectorization_mode='async' needs semaphores, which this machine refuses"
-NO_FOLDER = "this machine refused a temporary folder (set TMPDIR to one that can be written)"
+SEMAPHORES = "vectorization_mode='async' needs semaphores, which this machine refuses"
+FOLDER = "set TMPDIR to one that can be written"
 REFUSED = {
-    (condition, f"{name}, vector"): NO_SEMAPHORES
-    for condition in ("no /dev/shm", "all at once")
-    for name in ("Sokoban-v0", "AppWorld-v0")
-} | {
-    ("no temporary files", f"AppWorld-v0{how}"): NO_FOLDER for how in ("", ", workers", ", vector")
-}
+    "no /dev/shm": {"vector": SEMAPHORES},
+    "no temporary files": {"AppWorld": FOLDER, "WebShopSite": FOLDER},
+    "64 open files": {"WebShopSite": "raise the limit (ulimit -n)"},
+    "all at once": {"vector": SEMAPHORES, "WebShopSite": "raise the limit (ulimit -n)"},
+}  # by a part of the play's name, what the one line says
 ACTION = "```python\nprint(6 * 7)\n```"  # which AppWorld executes
 
 
@@ -101,7 +107,9 @@ def list_plays(games):
     import agent_envs  # noqa: F401
 
     ids = [
-        name for name, spec in gym.registry.items() if str(spec.entry_point).startswith("agent_envs.")
+        name
+        for name, spec in gym.registry.items()
+        if str(spec.entry_point).startswith("agent_envs.")
     ]
     plays = {name: partial(play, partial(gym.make, name)) for name in ids}
     if games:
@@ -188,17 +196,28 @@ def play_all(pipe, calls, games):
 
 def find_python():
     """A Python that a stranger can run, of this one's version; "" if there is none."""
-    names = (sys.executable, shutil.which(f"python3.{sys.version_info.minor}", path="/usr/bin:/usr/local/bin"))
+    names = (
+        sys.executable,
+        shutil.which(f"python3.{sys.version_info.minor}", path="/usr/bin:/usr/local/bin"),
+    )
     for name in filter(None, names):
         with suppress(OSError):
-            command = ["setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups", name]
+            command = [
+                "setpriv",
+                f"--reuid={STRANGER}",
+                f"--regid={STRANGER}",
+                "--clear-groups",
+                name,
+            ]
             code = "import subprocess, sys; subprocess.run([sys.executable, '-c', ''], check=True)"
-            if not subprocess.run([*command, "-c", code], check=False, capture_output=True).returncode:
+            if not subprocess.run(
+                [*command, "-c", code], check=False, capture_output=True
+            ).returncode:
                 return name
     return ""
 
 
-def run(condition, games):
+def run(condition, games, home):
     """What became of each play under a condition, or why it cannot be made here."""
     made = CONDITIONS[condition]
     command = [sys.executable]
@@ -208,9 +227,21 @@ def run(condition, games):
         command = [find_python()]
         if not command[0]:
             return f"no Python that another user can run; {sys.executable} is root's own"
-        command = ["setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups", *command]
+        command = [
+            "setpriv",
+            f"--reuid={STRANGER}",
+            f"--regid={STRANGER}",
+            "--clear-groups",
+            *command,
+        ]
     reading, writing = os.pipe()
-    given = [*made.get("options", ()), __file__, str(writing), json.dumps(made.get("calls", [])), games]
+    given = [
+        *made.get("options", ()),
+        __file__,
+        str(writing),
+        json.dumps(made.get("calls", [])),
+        games,
+    ]
     command = ["sh", "-ec", f'{made.get("shell", ":")}; exec "$@"', "sh", *command, *given]
     if "mount" in made.get("shell", ""):
         command = ["unshare", "-m", *command]
@@ -218,7 +249,7 @@ def run(condition, games):
             return "this machine forbids namespaces of mounts"
     paths = [ROOT / "src", ROOT, *(path for path in sys.path if path.endswith("site-packages"))]
     environment = {
-        "PATH": os.environ["PATH"], "HOME": os.environ.get("HOME"), "PYTHONDONTWRITEBYTECODE": "1",
+        "PATH": os.environ["PATH"], "HOME": home, "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONPATH": os.pathsep.join(map(str, paths)), "PYTHONWARNINGS": "error",
         "PYTHONHASHSEED": "0", **made.get("env", {}),
     }  # fmt: skip
@@ -230,49 +261,51 @@ def run(condition, games):
         with open(reading, encoding="utf-8") as file:  # noqa: PTH123
             said = file.read()
         complaint = child.stderr.read()
-    return json.loads(said or "{}") | {"the process": complaint or f"exit {child.returncode}"}
+    ended = (
+        "played without a word" if not complaint and not child.returncode else complaint or "died"
+    )
+    return json.loads(said or "{}") | {"the process": ended}
 
 
-def judge(condition, name, said, ordinary):
-    """What is wrong with the result of a play; "" if nothing is."""
-    words = REFUSED.get((condition, name))
-    if said == ordinary:
-        return ""
-    if words and words in said and "\n" not in said:
-        return ""
-    return said
+def is_refusal(condition, name, said):
+    """Whether a play is refused in one line, as is expected."""
+    words = [words for part, words in REFUSED.get(condition, {}).items() if part in name]
+    return any(one in said for one in words) and "\n" not in said
 
 
 def main():
     """Run all conditions, two at a time; print what went wrong."""
-    chosen = [name for name in CONDITIONS if not sys.argv[1:] or name in ("ordinary", *sys.argv[1:])]
+    chosen = [
+        name for name in CONDITIONS if not sys.argv[1:] or name in ("ordinary", *sys.argv[1:])
+    ]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:
         Path(folder).chmod(0o755)
         games = ""
         if GAMES.is_file():
             games = folder
             with tarfile.open(GAMES) as archive:
-                archive.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)
+                archive.extraction_filter = getattr(
+                    tarfile, "data_filter", lambda member, _: member
+                )
                 archive.extractall(folder)  # noqa: S202 - it is ours
-        results = dict(zip(chosen, pool.map(lambda name: run(name, games), chosen), strict=True))
+        results = dict(
+            zip(chosen, pool.map(lambda name: run(name, games, folder), chosen), strict=True)
+        )
     ordinary, failed = results["ordinary"], False
     for condition, said in results.items():
         if isinstance(said, str):
-            print(f"{condition}: skipped, {said}")
+            sys.stdout.write(f"{condition}: skipped, {said}\n")
             continue
+        got = {name: said.get(name, "no result") for name in ordinary}
         wrong = {
-            name: why
-            for name in ordinary
-            if (why := judge(condition, name, said.get(name, "no result"), ordinary[name]))
+            name: one
+            for name, one in got.items()
+            if one != ordinary[name] and not is_refusal(condition, name, one)
         }
+        refused = sum(not one.startswith("played") for one in got.values())
+        sys.stdout.write(f"{condition}: {len(got) - refused} as ever, {refused} refused\n")
+        sys.stdout.writelines(f"    WRONG {name}: {one}\n" for name, one in wrong.items())
         failed |= bool(wrong)
-        played = sum(one.startswith("played") for one in said.values())
-        print(f"{condition}: {played} played, {len(said) - 1 - played} refused, {len(wrong)} wrong")
-        for name, why in wrong.items():
-            print(f"    {name}: {why}")
-    for name, said in ordinary.items():
-        if not said.startswith("played"):
-            print(f"ordinary, {name}: {said}")
     sys.exit(failed)
 
 

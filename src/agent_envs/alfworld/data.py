@@ -213,8 +213,8 @@ def list_solvable(split: Path) -> list[str]:
     Like ALFWorld's own loader, it skips movable receptacles, sliced objects, and games marked as
     unsolvable. A broken file is listed; it raises when it is played.
     """
-    name = f"alfworld/{blake2b(bytes(split), digest_size=16).hexdigest()}.json"
-    known = _read_cache(name)
+    cache = f"alfworld/{blake2b(bytes(split), digest_size=16).hexdigest()}.json"
+    known = _read_cache(cache)
     listing = {}
     for file in split.glob(f"*/*/{FILE}"):
         name = f"{file.parts[-3]}/{file.parts[-2]}"
@@ -223,7 +223,7 @@ def list_solvable(split: Path) -> list[str]:
         listing[name] = entry if entry[:-1] == stamp else [*stamp, _is_solvable(file, name)]
     if listing != known:
         with suppress(OSError):  # without a place to write nothing is cached
-            write_text(find_cache() / name, json.dumps(listing))
+            write_text(find_cache() / cache, json.dumps(listing))
     return sorted(name for name, entry in listing.items() if entry[2])
 
 
