@@ -124,8 +124,8 @@ class Warden:
         """Whether it runs and answers."""
         return not self._silent and self._process.poll() is None
 
-    def start(self, opening: dict[str, str]) -> tuple[socket.socket, int]:
-        """A new interpreter, for a time and a seed: its socket and its number.
+    def start(self) -> tuple[socket.socket, int]:
+        """A new interpreter: its socket and its number.
 
         Raises:
             SandboxError: The warden is gone, or the machine has no room for a process.
@@ -135,7 +135,7 @@ class Warden:
         except OSError as error:
             raise _make_refusal("a socket for an interpreter", error.errno or 0) from error
         with theirs:
-            number = self._ask("start", opening, theirs)
+            number = self._ask("start", None, theirs)
         if isinstance(number, dict):
             ours.close()
             raise _make_refusal("a process for an interpreter", number["errno"])
