@@ -134,11 +134,12 @@ class Warden:
             ours, theirs = socket.socketpair()
         except OSError as error:
             raise _make_refusal("a socket for an interpreter", error.errno or 0) from error
-        with theirs:
+        with theirs, ExitStack() as failed:
+            failed.callback(ours.close)
             number = self._ask("start", None, theirs)
-        if isinstance(number, dict):
-            ours.close()
-            raise _make_refusal("a process for an interpreter", number["errno"])
+            if isinstance(number, dict):
+                raise _make_refusal("a process for an interpreter", number["errno"])
+            failed.pop_all()
         return ours, number
 
     def rest(self, number: int) -> End | None:

@@ -8,7 +8,9 @@ import json
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from agent_envs.appworld.guest import ends, jail, places, run
@@ -65,11 +67,13 @@ class Zygote:
         """Fork an interpreter with a socket: its number, or below 0 an error number."""
         if self._cells.number < 0:
             return self._fork(channel)
-        socket.send_fds(self._near, [b"1"], [channel])
-        os.close(channel)
-        answer = self._near.recv(4)
+        answer = b""
+        with suppress(ConnectionError):
+            socket.send_fds(self._near, [b"1"], [channel])
+            answer = self._near.recv(4)
         if not answer:
-            raise SystemExit("the sandbox's zygote was killed")
+            sys.exit("the sandbox's zygote was killed")
+        os.close(channel)
         return int.from_bytes(answer, "big", signed=True)
 
     def _fork(self, channel: int) -> int:
