@@ -315,10 +315,10 @@ class Process:
     def __init__(self, by: Warden, opening: dict[str, str]) -> None:
         self._warden, self.owner = by, os.getpid()
         self._rests, self._end = False, End(0)
-        self.channel, self.number = by.start()
+        self.channel, self.number = by.start(opening)
         self._finalizer = weakref.finalize(self, _forget, self.owner, by, self.channel, self.number)
         try:
-            answer = parse(self.ask(encode(opening, LONGEST), time.monotonic() + _STARTING))
+            answer = parse(self._receive_answer(bytes(TOKEN), time.monotonic() + _STARTING))
         except (EndedError, LateError) as error:
             self.end()
             when = "as it started, before any code ran"

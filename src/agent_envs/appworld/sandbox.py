@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_envs.appworld.guest.ends import End
-from agent_envs.appworld.guest.wire import LateError, limit_time
+from agent_envs.appworld.guest.wire import TOKEN, LateError, limit_time, send
 
 _STARTING = 60.0  # seconds that a warden may take to start
 # The warden only gets the paths of these packages: importing them would load NumPy and more.
@@ -124,8 +124,8 @@ class Warden:
         """Whether it runs and answers."""
         return not self._silent and self._process.poll() is None
 
-    def start(self) -> tuple[socket.socket, int]:
-        """A new interpreter: its socket and its number.
+    def start(self, opening: dict[str, str]) -> tuple[socket.socket, int]:
+        """A new interpreter, for a time and a seed: its socket and its number.
 
         Raises:
             SandboxError: The warden is gone, or the machine has no room for a process.
@@ -136,6 +136,7 @@ class Warden:
             raise _make_refusal("a socket for an interpreter", error.errno or 0) from error
         with theirs, ExitStack() as failed:
             failed.callback(ours.close)
+            send(ours, json.dumps(opening).encode(), bytes(TOKEN))
             number = self._ask("start", None, theirs)
             if isinstance(number, dict):
                 raise _make_refusal("a process for an interpreter", number["errno"])

@@ -134,31 +134,29 @@ class Cells:
     All interpreters have the same user, so one could kill any process that it can see.
 
     Attributes:
-        flags: Those of new processes: their space, unless the machine refused that; `SIBLING` for
-            children of our parent.
         number: That of the system call, below 0 if it is not known.
+        parent: `SIBLING` for children of our parent, else 0.
     """
 
     def __init__(self) -> None:
-        self.flags, self.number = _PID, syscalls.choose_number(*_CLONE)
+        self.number, self.parent = syscalls.choose_number(*_CLONE), 0
+        self._python = ctypes.PyDLL(None, use_errno=True)
 
     def fork(self) -> int:
-        """As `os.fork`, which knows no flags; the new process leads its own session."""
-        pid = os.fork() if self.number < 0 else self._clone()
+        """As `os.fork`, which knows no spaces; the new process leads its own session."""
+        pid = os.fork() if self.number < 0 else self._clone(_PID)
         if not pid:
             os.setsid()
         return pid
 
-    def _clone(self) -> int:
-        given = self.number, self.flags | signal.SIGCHLD, 0, 0, 0, 0
-        python = ctypes.PyDLL(None, use_errno=True)
-        python.PyOS_BeforeFork()
-        pid = int(python.syscall(*map(ctypes.c_long, given)))
+    def _clone(self, spaces: int) -> int:
+        given = self.number, spaces | self.parent | signal.SIGCHLD, 0, 0, 0, 0
+        self._python.PyOS_BeforeFork()
+        pid = int(self._python.syscall(*map(ctypes.c_long, given)))
         error = ctypes.get_errno()
-        (python.PyOS_AfterFork_Parent if pid else python.PyOS_AfterFork_Child)()
-        if pid < 0 and self.flags & _PID and error in {errno.EPERM, errno.EINVAL}:
-            self.flags ^= _PID
-            return self._clone()
+        (self._python.PyOS_AfterFork_Parent if pid else self._python.PyOS_AfterFork_Child)()
+        if pid < 0 and spaces and error in {errno.EPERM, errno.EINVAL}:
+            return self._clone(0)
         if pid < 0:
             raise OSError(error, os.strerror(error))
         return pid

@@ -8,7 +8,6 @@ import json
 import os
 import signal
 import socket
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -36,90 +35,73 @@ def main(control: int, root: str) -> None:
             return
         if not pid:
             channel.send(json.dumps(report).encode())
-            Forker(channel, Zygote(channel, cells)).serve()
+            Forker(channel, cells).serve()
             return
     os.waitpid(pid, 0)
 
 
-class Zygote:
-    """The process that interpreters are copies of: agent code can read all that it ever held.
-
-    So it gets only the socket of an interpreter, which it forks as a child of this process. On a
-    machine whose children cannot be so, and which has no jail either, this process forks them.
-    """
-
-    def __init__(self, control: socket.socket, cells: jail.Cells) -> None:
-        self._cells, self._far = cells, control
-        if cells.number < 0:
-            return
-        self._near, self._far = socket.socketpair()
-        if os.fork():
-            self._far.close()
-            return
-        control.close()
-        self._near.close()
-        cells.flags |= jail.SIBLING
-        while sockets := socket.recv_fds(self._far, 1, 1)[1]:
-            self._far.send(self._fork(sockets.pop()).to_bytes(4, "big", signed=True))
-        os._exit(0)
-
-    def fork(self, channel: int) -> int:
-        """Fork an interpreter with a socket: its number, or below 0 an error number."""
-        if self._cells.number < 0:
-            return self._fork(channel)
-        answer = b""
-        with suppress(ConnectionError):
-            socket.send_fds(self._near, [b"1"], [channel])
-            answer = self._near.recv(4)
-        if not answer:
-            sys.exit("the sandbox's zygote was killed")
-        os.close(channel)
-        return int.from_bytes(answer, "big", signed=True)
-
-    def _fork(self, channel: int) -> int:
-        def interpret() -> None:
-            self._far.close()
-            os.dup2(1, 2)  # close the trainer's files
-            run.serve(socket.socket(fileno=channel), jail.drop)
-
-        try:
-            return _fork(self._cells, interpret)
-        except OSError as error:
-            return -(error.errno or errno.EAGAIN)
-        finally:
-            os.close(channel)
-
-
 class Forker:
-    """Has interpreters forked, and stops them while they have nothing to do.
+    """Forks interpreters and stops them while they have nothing to do.
 
     A request is an object with one key: "start", with the socket of an interpreter; or "rest",
     "wake" or "end", with its number. The answer to "start" is the number, or `{"errno": ...}` if
     the machine refuses a process; to others it is what the method returns.
 
     The other side knows which of them run. One that ended stays a zombie, and keeps its number,
-    until its end was told.
+    until its end was told. Agent code can read all that the process held of which it is a copy. So
+    that is another, which gets only sockets; this one is the parent. A system that cannot do that
+    has no jail either: there this process is copied.
     """
 
-    def __init__(self, control: socket.socket, zygote: Zygote) -> None:
-        self.control, self.zygote = control, zygote
+    def __init__(self, control: socket.socket, cells: jail.Cells) -> None:
+        self.control, self.cells = control, cells
+        self.zygote = self._start_zygote() if cells.number >= 0 else None
+
+    def _start_zygote(self) -> socket.socket:
+        near, far = socket.socketpair()
+        if os.fork():
+            far.close()
+            return near
+        self.control.close()
+        near.close()
+        self.control, self.cells.parent = far, jail.SIBLING
+        while sockets := socket.recv_fds(far, 1, 1)[1]:
+            far.send(json.dumps(self._fork(sockets.pop())).encode())
+        os._exit(0)
 
     def serve(self) -> None:
         """Answer requests until the socket is closed."""
         ways = {"rest": self._rest, "wake": self._wake, "end": self._end}
-        while True:
-            message, sockets, _, _ = socket.recv_fds(self.control, 65_536, 1)
-            if not message:
-                return  # the first process of a space ends the others with it
-            ((what, given),) = json.loads(message).items()
-            answer = self._start(sockets) if what == "start" else ways[what](given)
-            self.control.send(json.dumps(answer).encode())
+        with suppress(ConnectionError, json.JSONDecodeError):  # the zygote was killed
+            while True:
+                message, sockets, _, _ = socket.recv_fds(self.control, 65_536, 1)
+                if not message:
+                    return  # the first process of a space ends the others with it
+                ((what, given),) = json.loads(message).items()
+                answer = self._start(sockets) if what == "start" else ways[what](given)
+                self.control.send(json.dumps(answer).encode())
 
-    def _start(self, sockets: list[int]) -> int | dict[str, int]:
+    def _start(self, sockets: list[int]) -> Any:
         if not sockets:  # the kernel dropped it
             return {"errno": errno.EMFILE}
-        number = self.zygote.fork(*sockets)
-        return number if number > 0 else {"errno": -number}
+        if self.zygote is None:
+            return self._fork(*sockets)
+        socket.send_fds(self.zygote, [b"1"], sockets)
+        os.close(*sockets)
+        return json.loads(self.zygote.recv(1024))
+
+    def _fork(self, channel: int) -> int | dict[str, int | None]:
+        def interpret() -> None:
+            self.control.close()
+            os.dup2(1, 2)  # close the trainer's files
+            run.serve(socket.socket(fileno=channel), jail.drop)
+
+        try:
+            return _fork(self.cells, interpret)
+        except OSError as error:
+            return {"errno": error.errno}
+        finally:
+            os.close(channel)
 
     def _rest(self, pid: int) -> ends.End | None:
         """Stop an interpreter: its end if it has ended instead."""
