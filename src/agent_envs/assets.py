@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Mapping
 from importlib import import_module, resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -31,6 +33,28 @@ def asset(path: str) -> Traversable:
             f"{found} is not in this installation; run `pip install --force-reinstall agent-envs`"
         )
     return found
+
+
+def find_data(given: str | os.PathLike[str], variable: str) -> Path | None:
+    """The folder of public data; "auto" is that of an environment variable, "embedded" is None."""
+    named = os.fspath(given)
+    if named == "auto":
+        named = os.environ.get(variable) or "embedded"
+    return None if named == "embedded" else expand_path(named)
+
+
+def expand_path(given: str | os.PathLike[str]) -> Path:
+    """The absolute path, with the home folder of a user for `~`.
+
+    Raises:
+        MissingAsset: There is no such user, or the user has no home folder.
+    """
+    try:
+        return Path(given).expanduser().absolute()
+    except RuntimeError as error:
+        raise MissingAsset(
+            f"{given}: there is no home folder for the ~; set HOME, or give the path without ~"
+        ) from error
 
 
 def table(path: str) -> dict[str, Any]:

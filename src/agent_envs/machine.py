@@ -11,7 +11,7 @@ import warnings
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeVar
 
-from agent_envs.assets import MissingAsset
+from agent_envs.assets import expand_path
 from agent_envs.imports import message_of
 
 if TYPE_CHECKING:
@@ -88,20 +88,6 @@ def write_bytes(path: Path, content: bytes) -> None:
     part.write_bytes(content)
     flush_to_disk(part)
     part.replace(path)
-
-
-def expand_path(given: str | os.PathLike[str]) -> Path:
-    """The absolute path, with the home folder of a user for `~`.
-
-    Raises:
-        MissingAsset: There is no such user, or the user has no home folder.
-    """
-    try:
-        return Path(given).expanduser().absolute()
-    except RuntimeError as error:
-        raise MissingAsset(
-            f"{given}: there is no home folder for the ~; set HOME, or give the path without ~"
-        ) from error
 
 
 def find_cache() -> Path:

@@ -67,7 +67,13 @@ def make_vec(
     one_of("autoreset", autoreset, [mode.name.lower() for mode in AutoresetMode])
     vector_kwargs: dict[str, Any] = {"autoreset_mode": AutoresetMode[autoreset.upper()]}
     if vectorization_mode == "async":
-        _check_semaphores()
+        try:
+            multiprocessing.Lock()
+        except (ImportError, OSError) as error:
+            needs = (
+                f"vectorization_mode='async' needs semaphores, which this machine refuses ({error})"
+            )
+            raise OSError(f"{needs}; make /dev/shm writable, or use 'sync'") from error
         vector_kwargs["shared_memory"] = False
     made = gym.make_vec(
         env_id,
@@ -80,21 +86,6 @@ def make_vec(
     if isinstance(made, SyncVectorEnv) and any(map(waits, made.envs)):
         return _AtOnce(made)
     return made
-
-
-def _check_semaphores() -> None:
-    """Refuse a machine without what processes of Gymnasium's vectors share.
-
-    Raises:
-        OSError: It is missing; the message has the remedy.
-    """
-    try:
-        multiprocessing.Lock()
-    except (ImportError, OSError) as error:
-        raise OSError(
-            f"vectorization_mode='async' needs semaphores, which this machine refuses ({error}); "
-            "make /dev/shm writable, or use vectorization_mode='sync'"
-        ) from error
 
 
 def waits(env: gym.Env[Any, Any]) -> bool:

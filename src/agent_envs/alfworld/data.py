@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from agent_envs.alfworld.game import LEVELS, SHORT_NAMES, Game, parse_game, read_game
-from agent_envs.assets import BadAsset, MissingAsset, asset
-from agent_envs.machine import expand_path, find_cache, write_text
+from agent_envs.assets import BadAsset, MissingAsset, asset, find_data
+from agent_envs.machine import find_cache, write_text
 from agent_envs.panels import Panel, one_of, source_of
 
 SPLITS = ("train", "valid_seen", "valid_unseen")
@@ -158,11 +158,9 @@ def _read_stamp(path: Path | None) -> tuple[int, ...]:
 
 def _find_folder(data: str | os.PathLike[str]) -> Path | None:
     """The folder of public games to use, None for the embedded set."""
-    if data == "auto":
-        data = os.environ.get("ALFWORLD_DATA") or "embedded"
-    if data == "embedded":
+    folder = find_data(data, "ALFWORLD_DATA")
+    if folder is None:
         return None
-    folder = expand_path(data)
     if folder.name == FOLDER:
         folder = folder.parent
     if not any(next((folder / FOLDER / s).glob(f"*/*/{FILE}"), None) for s in SPLITS):

@@ -28,8 +28,7 @@ from urllib.parse import quote, urlsplit
 
 from agent_envs.appworld.interpreter import DIED, TIMED_OUT
 from agent_envs.appworld.session import Opened, Verdict
-from agent_envs.assets import MissingAsset
-from agent_envs.machine import expand_path
+from agent_envs.assets import MissingAsset, expand_path
 from agent_envs.panels import one_of
 from agent_envs.web import check_url
 

@@ -13,9 +13,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agent_envs.assets import BadAsset, MissingAsset, asset, require
+from agent_envs.assets import BadAsset, MissingAsset, asset, find_data, require
 from agent_envs.contract import encodable
-from agent_envs.machine import expand_path
 from agent_envs.panels import Panel, one_of, source_of
 from agent_envs.retrieval.passages import open_corpus, unpack_file
 
@@ -109,10 +108,7 @@ def open_data(data: str | os.PathLike[str] = "auto") -> Data:
         MissingAsset: A folder without questions.
         BadAsset: A broken file.
     """
-    named = os.fspath(data)
-    if named == "auto":
-        named = os.environ.get("SEARCH_QA_DATA") or "embedded"
-    return _read_folder(None if named == "embedded" else expand_path(named))
+    return _read_folder(find_data(data, "SEARCH_QA_DATA"))
 
 
 @lru_cache(maxsize=2)

@@ -13,8 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_envs.assets import BadAsset, MissingAsset, refuse_damaged
-from agent_envs.machine import expand_path
+from agent_envs.assets import BadAsset, MissingAsset, expand_path, refuse_damaged
 from agent_envs.panels import Panel, one_of, source_of
 from agent_envs.sokoban.board import MAX_SIDE, Room, iter_cells, iter_waves
 from agent_envs.sokoban.rooms import SHARES, find_split

@@ -12,8 +12,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agent_envs.assets import BadAsset, MissingAsset, refuse_damaged
-from agent_envs.machine import expand_path
+from agent_envs.assets import BadAsset, MissingAsset, expand_path, refuse_damaged
 from agent_envs.panels import Panel, one_of, source_of
 from agent_envs.sotopia.scene import RELATIONSHIPS, Character, Scene, strip_markup
 

@@ -19,9 +19,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
-from agent_envs.assets import BadAsset, MissingAsset
+from agent_envs.assets import BadAsset, MissingAsset, find_data
 from agent_envs.contract import encodable
-from agent_envs.machine import expand_path
 from agent_envs.panels import one_of
 from agent_envs.retrieval.dense import Dense
 from agent_envs.retrieval.factory import default_model, open_encoder
@@ -151,10 +150,7 @@ def open_catalogue(
         MissingAsset: A folder without the products' files.
         BadAsset: A broken file.
     """
-    named = os.fspath(data)
-    if named == "auto":
-        named = os.environ.get("WEBSHOP_DATA") or "embedded"
-    folder = None if named == "embedded" else expand_path(named)
+    folder = find_data(data, "WEBSHOP_DATA")
     one_of("search", search, SEARCHES)
     if search == "bm25":
         return _open_folder(folder)
