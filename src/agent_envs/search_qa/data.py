@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -19,6 +18,8 @@ from agent_envs.panels import Panel, one_of, source_of
 from agent_envs.retrieval.passages import open_corpus, unpack_file
 
 if TYPE_CHECKING:
+    import os
+
     from agent_envs.retrieval.passages import Corpus
 
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.xz", ".json", ".parquet")

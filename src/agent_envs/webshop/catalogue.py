@@ -9,7 +9,6 @@ import copy
 import gzip
 import json
 import math
-import os
 import re
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent_envs.assets import BadAsset, MissingAsset, find_data
 from agent_envs.contract import encodable
@@ -27,6 +26,9 @@ from agent_envs.retrieval.factory import default_model, open_encoder
 from agent_envs.retrieval.passages import Passage
 from agent_envs.webshop.generate import SEED, generate_products
 from agent_envs.webshop.search import KEPT, MOST, Index
+
+if TYPE_CHECKING:
+    import os
 
 T = TypeVar("T")
 
