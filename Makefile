@@ -12,7 +12,7 @@ PYTEST  = PYTHONDONTWRITEBYTECODE= $(RUN)/python -m pytest
 ALL     = $(PYTEST) -n 3 --dist worksteal
 # Scripts that test beside what the dev environment lacks; those that take longest first.
 PEERS   = $(addprefix .ci/,vllm smollm2 ray verl trl nemo_gym verifiers torchrl trackers openenv genuine quick \
-  examples extras gym_sokoban appworld lucene verl_agent docs)
+  extras hostile examples gym_sokoban appworld lucene verl_agent docs)
 
 .PHONY: train quick test long check peers docs sdist format clean $(PEERS)
 

@@ -67,6 +67,21 @@ def test_a_home_folder_decides_nothing(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("env_id", "option"),
+    [
+        *((f"{name}-v0", "data") for name in ("AlfWorld", "SearchQA", "Sotopia", "WebShop")),
+        ("Sokoban-v0", "levels"),
+    ],
+)
+def test_a_home_that_does_not_exist_is_named(env_id, option, monkeypatch):
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", lambda number: {}[number])
+    for path in ("~/games", "~no-such-user/games"):
+        with pytest.raises(agent_envs.MissingAsset, match=f"^{path}: there is no home folder"):
+            gym.make(env_id, **{option: path})
+
+
+@pytest.mark.parametrize(
     ("env_id", "turns"),
     [
         *((env_id, 40) for env_id in WITHOUT_BROWSER),

@@ -9,6 +9,7 @@ import codecs
 import gzip
 import json
 import lzma
+import os
 import re
 import tomllib
 import warnings
@@ -17,11 +18,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module, resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
-    from pathlib import Path
 
 _CASE = re.compile(r", got |: line \d| 0x| at row \d")  # what follows differs between records
 _TOLD = 4  # reasons in a report
@@ -128,6 +129,28 @@ def asset(path: str) -> Traversable:
             f"{found} is not in this installation; run `pip install --force-reinstall agent-envs`"
         )
     return found
+
+
+def find_data(given: str | os.PathLike[str], variable: str) -> Path | None:
+    """The folder of public data; "auto" is that of an environment variable, "embedded" is None."""
+    named = os.fspath(given)
+    if named == "auto":
+        named = os.environ.get(variable) or "embedded"
+    return None if named == "embedded" else expand_path(named)
+
+
+def expand_path(given: str | os.PathLike[str]) -> Path:
+    """The absolute path, with the home folder of a user for `~`.
+
+    Raises:
+        MissingAsset: There is no such user, or the user has no home folder.
+    """
+    try:
+        return Path(given).expanduser().absolute()
+    except RuntimeError as error:
+        raise MissingAsset(
+            f"{given}: there is no home folder for the ~; set HOME, or give the path without ~"
+        ) from error
 
 
 def table(path: str) -> dict[str, Any]:

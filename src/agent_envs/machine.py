@@ -11,6 +11,7 @@ import warnings
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeVar
 
+from agent_envs.assets import expand_path
 from agent_envs.imports import message_of
 
 if TYPE_CHECKING:
@@ -87,6 +88,11 @@ def write_bytes(path: Path, content: bytes) -> None:
     part.write_bytes(content)
     flush_to_disk(part)
     part.replace(path)
+
+
+def find_cache() -> Path:
+    """The folder of caches: below $XDG_CACHE_HOME or ~/.cache; errors as of `expand_path`."""
+    return expand_path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "agent-envs"
 
 
 def read_json(path: Path, kind: type[_Record]) -> _Record:

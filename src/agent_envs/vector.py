@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import multiprocessing
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -59,6 +60,7 @@ def make_vec(
 
     Raises:
         ValueError: fewer than one copy, or an unknown `vectorization_mode` or `autoreset`.
+        OSError: "async" on a machine without semaphores.
     """
     if n < 1:
         raise ValueError(f"n, the number of copies, must be at least 1, got {n}")
@@ -66,6 +68,13 @@ def make_vec(
     one_of("autoreset", autoreset, [mode.name.lower() for mode in AutoresetMode])
     vector_kwargs: dict[str, Any] = {"autoreset_mode": AutoresetMode[autoreset.upper()]}
     if vectorization_mode == "async":
+        try:
+            multiprocessing.Lock()
+        except (ImportError, OSError) as error:
+            needs = (
+                f"vectorization_mode='async' needs semaphores, which this machine refuses ({error})"
+            )
+            raise OSError(f"{needs}; make /dev/shm writable, or use 'sync'") from error
         vector_kwargs["shared_memory"] = False
     made = gym.make_vec(
         env_id,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import threading
@@ -230,3 +231,12 @@ def test_an_interrupt_does_not_wait_for_calls():
     with pytest.raises(KeyboardInterrupt):
         call_concurrently([lambda: time.sleep(3)] * 3)
     assert time.monotonic() - began < 2
+
+
+def test_a_machine_without_semaphores_is_named(monkeypatch):
+    def refuse():
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr("multiprocessing.Lock", refuse)
+    with pytest.raises(OSError, match=r"'async' needs semaphores.*/dev/shm.*or use 'sync'"):
+        make_vec("Hallway-v0", 2, vectorization_mode="async")

@@ -21,7 +21,16 @@ from typing import Any
 
 from agent_envs.alfworld.game import LEVELS, SHORT_NAMES, Game, load_game, parse_game
 from agent_envs.alfworld.world import World
-from agent_envs.assets import BadAsset, MissingAsset, Reading, asset, read_json, unpack_file
+from agent_envs.assets import (
+    BadAsset,
+    MissingAsset,
+    Reading,
+    asset,
+    find_data,
+    read_json,
+    unpack_file,
+)
+from agent_envs.machine import find_cache, write_text
 from agent_envs.panels import Panel, one_of, source_of
 
 SPLITS = ("train", "valid_seen", "valid_unseen")
@@ -165,11 +174,9 @@ def _read_stamp(path: Path | None) -> tuple[int, ...]:
 
 def _find_folder(data: str | os.PathLike[str]) -> Path | None:
     """The folder of public games to use, None for the embedded set."""
-    if data == "auto":
-        data = os.environ.get("ALFWORLD_DATA") or "embedded"
-    if data == "embedded":
+    folder = find_data(data, "ALFWORLD_DATA")
+    if folder is None:
         return None
-    folder = Path(data).expanduser().absolute()
     if folder.name == FOLDER:
         folder = folder.parent
     if not any(next((folder / FOLDER / s).glob(f"*/*/{FILE}"), None) for s in SPLITS):
@@ -221,7 +228,7 @@ def list_solvable(split: Path) -> tuple[list[str], Reading]:
     Like ALFWorld's own loader, it skips movable receptacles, sliced objects, and games marked as
     unsolvable.
     """
-    cache = _cache_folder() / f"{blake2b(bytes(split), digest_size=16).hexdigest()}.read.json"
+    cache = f"alfworld/{blake2b(bytes(split), digest_size=16).hexdigest()}.read.json"
     known = _read_cache(cache)
     listing, names, reading = {}, [], Reading()
     for file in split.glob(f"*/*/{FILE}"):
@@ -238,7 +245,8 @@ def list_solvable(split: Path) -> tuple[list[str], Reading]:
                     raise BadAsset(fault)
                 names.append(name)
     if listing != known:
-        _write_cache(cache, listing)
+        with suppress(OSError):  # without a place to write nothing is cached
+            write_text(find_cache() / cache, json.dumps(listing))
     return sorted(names), reading
 
 
@@ -255,26 +263,10 @@ def _find_fault(file: Path, name: str) -> str | None:
         return str(error)
 
 
-def _cache_folder() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "agent-envs/alfworld"
-
-
-def _read_cache(cache: Path) -> dict[str, list[int]]:
+def _read_cache(name: str) -> dict[str, list[int]]:
     """The cached results of an earlier start; empty if the file is missing or invalid."""
     try:
-        known = json.loads(cache.read_bytes())
+        known = json.loads((find_cache() / name).read_bytes())
     except (OSError, ValueError):
         return {}
     return known if isinstance(known, dict) else {}
-
-
-def _write_cache(cache: Path, listing: Mapping[str, Any]) -> None:
-    """Cache the listing for the next start; without write access nothing is cached."""
-    part = cache.with_suffix(f".{os.getpid()}")
-    try:
-        cache.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(json.dumps(listing), encoding="utf-8")
-        part.replace(cache)
-    except OSError:
-        with suppress(OSError):
-            part.unlink()

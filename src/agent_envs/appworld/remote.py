@@ -30,7 +30,7 @@ from urllib.parse import quote, urlsplit
 
 from agent_envs.appworld.interpreter import DIED, TIMED_OUT
 from agent_envs.appworld.session import Opened, Verdict, classify_failure
-from agent_envs.assets import MissingAsset
+from agent_envs.assets import MissingAsset, expand_path
 from agent_envs.panels import one_of
 from agent_envs.web import check_url
 
@@ -111,7 +111,7 @@ class HttpWorld:
                 "no folder with the benchmark's data: set data= or $APPWORLD_ROOT; "
                 "`agent-envs assets appworld` prints how to get it"
             )
-        self.root = Path(given).expanduser().absolute()
+        self.root = expand_path(given)
         self.server = elsewhere or OwnServer(server, self.root)
         self.timeout = timeout
         self.task_id = ""

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_envs.appworld.guest.ends import End
-from agent_envs.appworld.guest.wire import LateError, limit_time
+from agent_envs.appworld.guest.wire import TOKEN, LateError, limit_time, send
 
 _STARTING = 60.0  # seconds that a warden may take to start
 # The warden only gets the paths of these packages: importing them would load NumPy and more.
@@ -134,11 +134,13 @@ class Warden:
             ours, theirs = socket.socketpair()
         except OSError as error:
             raise _make_refusal("a socket for an interpreter", error.errno or 0) from error
-        with theirs:
-            number = self._ask("start", opening, theirs)
-        if isinstance(number, dict):
-            ours.close()
-            raise _make_refusal("a process for an interpreter", number["errno"])
+        with theirs, ExitStack() as failed:
+            failed.callback(ours.close)
+            send(ours, json.dumps(opening).encode(), bytes(TOKEN))
+            number = self._ask("start", None, theirs)
+            if isinstance(number, dict):
+                raise _make_refusal("a process for an interpreter", number["errno"])
+            failed.pop_all()
         return ours, number
 
     def rest(self, number: int) -> End | None:
@@ -262,7 +264,11 @@ def _launch(control: socket.socket, root: Path) -> subprocess.Popen[bytes]:
 @contextmanager
 def _make_empty_folder() -> Iterator[Path]:
     """A folder for the time until the warden is in it."""
-    root = Path(tempfile.mkdtemp(prefix="appworld-jail-"))
+    try:
+        root = Path(tempfile.mkdtemp(prefix="appworld-jail-"))
+    except OSError as error:
+        place = "a temporary folder (set TMPDIR to one that can be written)"
+        raise _make_refusal(place, error.errno or 0) from error
     root.chmod(0o555)
     try:
         yield root

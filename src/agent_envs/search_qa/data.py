@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -13,12 +12,14 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agent_envs.assets import MissingAsset, Reading, asset
+from agent_envs.assets import MissingAsset, Reading, asset, find_data
 from agent_envs.contract import encodable
 from agent_envs.panels import Panel, one_of, source_of
 from agent_envs.retrieval.passages import open_corpus, read_id
 
 if TYPE_CHECKING:
+    import os
+
     from agent_envs.retrieval.passages import Corpus
 
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.xz", ".json", ".parquet")
@@ -116,10 +117,7 @@ def open_data(data: str | os.PathLike[str] = "auto", *, strict: bool = False) ->
         MissingAsset: A folder without questions.
         BadAsset: No record is good, or with `strict`, one is bad.
     """
-    named = os.fspath(data)
-    if named == "auto":
-        named = os.environ.get("SEARCH_QA_DATA") or "embedded"
-    found = _read_folder(None if named == "embedded" else Path(named).expanduser().absolute())
+    found = _read_folder(find_data(data, "SEARCH_QA_DATA"))
     found.reading.report(strict=strict)
     return found
 

@@ -13,7 +13,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_envs.assets import BadAsset, MissingAsset, Reading, refuse_damaged, unpack_file
+from agent_envs.assets import (
+    BadAsset,
+    MissingAsset,
+    Reading,
+    expand_path,
+    refuse_damaged,
+    unpack_file,
+)
 from agent_envs.panels import Panel, one_of, source_of
 from agent_envs.sokoban.board import MAX_SIDE, Room, iter_cells, iter_waves
 from agent_envs.sokoban.rooms import SHARES, find_split
@@ -63,7 +70,7 @@ def open_levels(
         ValueError: an unknown split, or one without levels.
     """
     one_of("split", split, ("all", *SHARES))
-    path = Path(path).expanduser().absolute()
+    path = expand_path(path)
     suffixes = (*FORMATS, *(f"{suffix}.gz" for suffix in FORMATS))
     found = (file for file in path.rglob("*") if file.name.endswith(suffixes))
     files = [path] if path.is_file() else sorted(found)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import blake2b
-from os import environ
 from typing import TYPE_CHECKING, Any
 
+from agent_envs.assets import find_data
 from agent_envs.contract import AgentEnv, Turn
 from agent_envs.panels import one_of
 from agent_envs.sotopia import families
@@ -164,8 +164,8 @@ class Sotopia(AgentEnv):
         self.partner, self.judge = open_partner(partner), open_judge(judge)
         self.external = self.partner is None
         self.waits = any(getattr(one, "waits", False) for one in (self.partner, self.judge))
-        folder = (environ.get("SOTOPIA_DATA") or "embedded") if data == "auto" else data
-        self.published = None if folder == "embedded" else open_published(folder)
+        folder = find_data(data, "SOTOPIA_DATA")
+        self.published = None if folder is None else open_published(folder)
         if self.published is not None and family != "all":
             raise ValueError(f"only generated scenes have families, got family={family!r}")
         panel = (

@@ -11,7 +11,14 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agent_envs.assets import BadAsset, MissingAsset, Reading, read_json, refuse_damaged
+from agent_envs.assets import (
+    BadAsset,
+    MissingAsset,
+    Reading,
+    expand_path,
+    read_json,
+    refuse_damaged,
+)
 from agent_envs.panels import Panel, one_of, source_of
 from agent_envs.sotopia.scene import RELATIONSHIPS, Character, Scene, strip_markup
 
@@ -66,7 +73,7 @@ def open_published(folder: str | os.PathLike[str]) -> Published:
         MissingAsset: a file is missing.
         BadAsset: an invalid line.
     """
-    folder = Path(folder).expanduser().absolute()
+    folder = expand_path(folder)
     characters = {
         _read_text(row, "agent_id", at): _read_character(row, at)
         for row, at in _read_rows(folder, CHARACTERS)

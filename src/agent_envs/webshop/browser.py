@@ -437,7 +437,7 @@ def _read_message(warden: subprocess.Popen[bytes], otherwise: str = "") -> dict[
     if "port" in found:
         return found
     why = found.get("error") or otherwise or line.decode(errors="replace")
-    raise RuntimeError(f"Chromium does not start: {why.strip() or 'no output'}\n{REMEDY}")
+    raise RuntimeError(f"Chromium does not start: {why.strip() or 'no output'}. {REMEDY}")
 
 
 def _end_warden(warden: subprocess.Popen[bytes]) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import math
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -15,9 +14,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from agent_envs.assets import BadAsset, MissingAsset, Reading, read_json
+from agent_envs.assets import BadAsset, MissingAsset, Reading, find_data, read_json
 from agent_envs.contract import encodable
 from agent_envs.panels import one_of
 from agent_envs.retrieval.dense import Dense
@@ -25,6 +24,9 @@ from agent_envs.retrieval.factory import default_model, open_encoder
 from agent_envs.retrieval.passages import Passage
 from agent_envs.webshop.generate import SEED, generate_products
 from agent_envs.webshop.search import KEPT, MOST, Index
+
+if TYPE_CHECKING:
+    import os
 
 T = TypeVar("T")
 Instruction = tuple[str, tuple[str, ...]]
@@ -161,10 +163,7 @@ def open_catalogue(
         MissingAsset: A folder without the products' files.
         BadAsset: A broken file; with `strict`, a bad record.
     """
-    named = os.fspath(data)
-    if named == "auto":
-        named = os.environ.get("WEBSHOP_DATA") or "embedded"
-    folder = None if named == "embedded" else Path(named).expanduser().absolute()
+    folder = find_data(data, "WEBSHOP_DATA")
     one_of("search", search, SEARCHES)
     _open_folder(folder).reading.report(strict=strict)
     if search == "bm25":

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import fcntl
 import json
 import os
@@ -55,15 +56,15 @@ def main() -> None:
         ended, _, _ = select.select([sys.stdin], [], [], seconds)
         return not ended and not signals and os.getppid() == parent
 
-    place = tempfile.gettempdir()
-    if len(os.fsencode(place)) > _LONGEST:
-        place = "/tmp"  # noqa: S108 - tempfile's default
-    folder = Path(place, f"{PREFIX}{secrets.token_hex(4)}")
     try:
+        place = tempfile.gettempdir()
+        if len(os.fsencode(place)) > _LONGEST:
+            place = "/tmp"  # noqa: S108 - tempfile's default
+        folder = Path(place, f"{PREFIX}{secrets.token_hex(4)}")
         _remove_abandoned(folder.parent)
         folder.mkdir(mode=0o700)
     except OSError as error:
-        _report(error=str(error))
+        _report(error=f"no temporary folder ({error}); set TMPDIR to one that can be written")
         return
     try:
         held = os.open(folder, os.O_RDONLY)
@@ -136,6 +137,8 @@ def _kill_children() -> None:
 def _read_log(folder: Path) -> str:
     """The end of the output of driver and browser, without the driver's greeting."""
     text = (folder / "log").read_bytes()
+    if os.strerror(errno.EMFILE).encode() in text:
+        return "it may not open enough files; raise the limit (ulimit -n)"
     start = _PORT.search(text)
     said = text[start.end() if start else 0 :].decode(errors="replace")
     return " ".join(said.strip(". \n").splitlines())[-800:]

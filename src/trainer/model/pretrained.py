@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
+from agent_envs.machine import find_cache
+
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
@@ -144,14 +146,13 @@ def unpack_smollm2() -> Path:
     $XDG_CACHE_HOME/agent-envs, or ~/.cache/agent-envs.
 
     Raises:
-        FileNotFoundError: The package is not installed.
+        FileNotFoundError: The package is not installed, or there is no home folder.
     """
     from importlib.metadata import PackageNotFoundError, files
 
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = cache / "agent-envs" / "smollm2-135m"
+    folder = find_cache() / "smollm2-135m"
     if (folder / "model.safetensors").is_file():
         return folder
     try:

@@ -372,15 +372,37 @@ def test_a_timeout_of_the_callers_own_is_not_the_agents():
     assert interpreter.execute("print(x)", echo) == "1"
 
 
+FIND = """
+gc, sys, ctypes = (modules[name] for name in ("gc", "sys", "ctypes"))
+def walk(frame):
+    while frame := frame.f_back:
+        yield from frame.f_locals.values()
+def look():
+    seen = list(walk(sys._getframe().f_back))
+    seen += [v for x in seen for v in (getattr(x, "__dict__", None) or {}).values()]
+    found = [x for x in seen if x == NUMBER or isinstance(x, (set, dict)) and NUMBER in x]
+    texts = (x for y in gc.get_objects() for x in gc.get_referents(y) if type(x) in (str, bytes))
+    return found + [x for x in texts if "terces"[::-1] in str(x)]
+sbrk = ctypes.CDLL(None).sbrk
+sbrk.restype = ctypes.c_long
+heap = ctypes.string_at(sbrk(0) - 2**21, 2**21)  # also what is free again
+print(look(), heap.count(b"terces"[::-1]))
+"""
+
+
 def test_an_interpreter_finds_nothing_of_others():
-    other = start(20, "x = 1")
-    output = start().execute(
-        f"{ESCAPE}gc, sys = modules['gc'], modules['sys']\nframe, found = sys._getframe(), []\n"
-        "while frame := frame.f_back: found += frame.f_locals.values()\n"
-        "found += [x for x in gc.get_objects() if type(x).__name__ == 'Forker']\n"
-        "held = [v for x in found for v in (getattr(x, '__dict__', None) or {}).values()]\n"
-        f"print([x for x in found + held if isinstance(x, (set, dict)) and "
-        f"{other._process.number} in x])",
-        echo,
-    )
-    assert output == "[]"
+    others = [Interpreter(NOW, f"secret {n}", timeout=20) for n in range(20)]
+    for other in others:
+        other.execute("x = 'secret'", echo)
+    number = others[-1]._process.number  # larger than those of files
+    for other in others[:-1]:
+        other.close()
+    assert start().execute(f"{ESCAPE}{FIND}".replace("NUMBER", str(number)), echo) == "[] 0"
+
+
+def test_a_zygote_that_is_killed_is_started_again():
+    first, old = start(20, "x = 1"), start_warden()
+    os.kill(below(old.pid)[1], signal.SIGKILL)
+    assert start(20, "x = 2").execute("print(x)", echo) == "2"
+    assert start_warden() is not old
+    assert first.execute("print(x)", echo) == "1"

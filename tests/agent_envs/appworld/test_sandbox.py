@@ -103,7 +103,7 @@ NO_JAIL = """
 from agent_envs.appworld.guest import jail, syscalls
 jail.enter = lambda: {"namespaces": "none here"}
 jail.hide_files = lambda root: {"empty root folder": "none here"}
-jail.Cells.fork = lambda self: jail.os.fork()
+jail._PID = 0
 jail.drop = lambda: {"seccomp": "none here"}
 """
 
@@ -146,7 +146,7 @@ def test_no_process_outlives_the_trainer(how):
     ) as trainer:
         pid = int(trainer.stdout.readline())
         started = {pid, *below(pid)}
-        assert len(started) == 5  # the warden is two processes
+        assert len(started) == 6  # the warden is three processes
         trainer.send_signal(how)
         trainer.wait()
     for _ in range(500):

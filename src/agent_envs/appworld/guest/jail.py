@@ -32,7 +32,8 @@ _DETACH = 2
 _DEATH_SIGNAL, _DUMPABLE, _NO_NEW_PRIVILEGES = 1, 4, 38
 _CAPABILITIES_V3 = 0x2008_0522
 _JOIN_SESSION = 1  # keyctl
-_PIVOT, _KEYCTL = (155, 41), (250, 219)  # x86-64, aarch64
+SIBLING = 0x8000  # CLONE_PARENT
+_PIVOT, _KEYCTL, _CLONE = (155, 41), (250, 219), (56, 220)  # x86-64, aarch64
 _RULESET, _RESTRICT, _VERSION = 444, 446, 1  # Landlock; the numbers are the same on both
 # What Landlock can restrict, by the version that added it: files, TCP, sockets and signals.
 _LANDLOCK_FILES = {1: 0x1FFF, 2: 0x3FFF, 3: 0x7FFF, 5: 0xFFFF}
@@ -131,25 +132,33 @@ class Cells:
     """Forks processes, each into its own process space inside of this one.
 
     All interpreters have the same user, so one could kill any process that it can see.
+
+    Attributes:
+        number: That of the system call, below 0 if it is not known.
+        parent: `SIBLING` for children of our parent, else 0.
     """
 
     def __init__(self) -> None:
-        self._libc, self._here = syscalls.load_libc(), -1
-        with suppress(OSError):  # the file is missing if the kernel has no process spaces
-            self._here = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+        self.number, self.parent = syscalls.choose_number(*_CLONE), 0
+        self._python = ctypes.PyDLL(None, use_errno=True)
 
     def fork(self) -> int:
-        """As `os.fork`; the new process leads its own session."""
-        walled = self._here >= 0 and self._libc.unshare(_PID) == 0
-        try:
-            pid = os.fork()
-        finally:
-            if walled:
-                self._libc.setns(self._here, _PID)
+        """As `os.fork`, which knows no spaces; the new process leads its own session."""
+        pid = os.fork() if self.number < 0 else self._clone(_PID)
         if not pid:
             os.setsid()
-            if self._here >= 0:
-                os.close(self._here)
+        return pid
+
+    def _clone(self, spaces: int) -> int:
+        given = self.number, spaces | self.parent | signal.SIGCHLD, 0, 0, 0, 0
+        self._python.PyOS_BeforeFork()
+        pid = int(self._python.syscall(*map(ctypes.c_long, given)))
+        error = ctypes.get_errno()
+        (self._python.PyOS_AfterFork_Parent if pid else self._python.PyOS_AfterFork_Child)()
+        if pid < 0 and spaces and error in {errno.EPERM, errno.EINVAL}:
+            return self._clone(0)
+        if pid < 0:
+            raise OSError(error, os.strerror(error))
         return pid
 
 

@@ -75,9 +75,13 @@ class _World:
         return self.hear()
 
 
-def serve(channel: socket.socket, opening: dict[str, str], confine: Callable[[], object]) -> None:
-    """Run code from the socket until it is closed, in a process that `confine` restricts."""
+def serve(channel: socket.socket, confine: Callable[[], object]) -> None:
+    """Run code from the socket until it is closed, in a process that `confine` restricts.
+
+    The first message has the time and the seed of the task.
+    """
     world = _World(channel)
+    opening = world.hear()
     try:
         confine()
     except (MemoryError, OSError, ValueError) as error:

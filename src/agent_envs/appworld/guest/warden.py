@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from agent_envs.appworld.guest import ends, jail, places, run
@@ -16,6 +17,7 @@ from agent_envs.appworld.guest import ends, jail, places, run
 
 def main(control: int, root: str) -> None:
     """Enter the jail, report its protections, and serve until the other side closes."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a trainer may ignore ends of its children
     run.load()
     places.forget()
     gc.freeze()  # so that memory pages stay shared with interpreters
@@ -41,38 +43,58 @@ def main(control: int, root: str) -> None:
 class Forker:
     """Forks interpreters and stops them while they have nothing to do.
 
-    A request is an object with one key: "start", with the time and seed of an interpreter, and its
-    socket; or "rest", "wake" or "end", with its number. The answer to "start" is the number, or
-    `{"errno": ...}` if the machine refuses a process; to others it is what the method returns.
+    A request is an object with one key: "start", with the socket of an interpreter; or "rest",
+    "wake" or "end", with its number. The answer to "start" is the number, or `{"errno": ...}` if
+    the machine refuses a process; to others it is what the method returns.
 
-    It keeps nothing of its interpreters, since each is a copy of it that agent code can read. The
-    other side knows which of them run. One that ended stays a zombie, and keeps its number, until
-    its end was told.
+    The other side knows which of them run. One that ended stays a zombie, and keeps its number,
+    until its end was told. Agent code can read all that the process held of which it is a copy. So
+    that is another, which gets only sockets; this one is the parent. A system that cannot do that
+    has no jail either: there this process is copied.
     """
 
     def __init__(self, control: socket.socket, cells: jail.Cells) -> None:
         self.control, self.cells = control, cells
+        self.zygote = self._start_zygote() if cells.number >= 0 else None
+
+    def _start_zygote(self) -> socket.socket:
+        near, far = socket.socketpair()
+        if os.fork():
+            far.close()
+            return near
+        self.control.close()
+        near.close()
+        self.control, self.cells.parent = far, jail.SIBLING
+        while sockets := socket.recv_fds(far, 1, 1)[1]:
+            far.send(json.dumps(self._fork(sockets.pop())).encode())
+        os._exit(0)
 
     def serve(self) -> None:
         """Answer requests until the socket is closed."""
         ways = {"rest": self._rest, "wake": self._wake, "end": self._end}
-        while True:
-            message, sockets, _, _ = socket.recv_fds(self.control, 65_536, 1)
-            if not message:
-                return  # the first process of a space ends the others with it
-            ((what, given),) = json.loads(message).items()
-            answer = self._start(given, sockets) if what == "start" else ways[what](given)
-            self.control.send(json.dumps(answer).encode())
+        with suppress(ConnectionError, json.JSONDecodeError):  # the zygote was killed
+            while True:
+                message, sockets, _, _ = socket.recv_fds(self.control, 65_536, 1)
+                if not message:
+                    return  # the first process of a space ends the others with it
+                ((what, given),) = json.loads(message).items()
+                answer = self._start(sockets) if what == "start" else ways[what](given)
+                self.control.send(json.dumps(answer).encode())
 
-    def _start(self, opening: dict[str, str], sockets: list[int]) -> int | dict[str, int | None]:
+    def _start(self, sockets: list[int]) -> Any:
         if not sockets:  # the kernel dropped it
             return {"errno": errno.EMFILE}
-        (channel,) = sockets
+        if self.zygote is None:
+            return self._fork(*sockets)
+        socket.send_fds(self.zygote, [b"1"], sockets)
+        os.close(*sockets)
+        return json.loads(self.zygote.recv(1024))
 
+    def _fork(self, channel: int) -> int | dict[str, int | None]:
         def interpret() -> None:
             self.control.close()
             os.dup2(1, 2)  # close the trainer's files
-            run.serve(socket.socket(fileno=channel), opening, jail.drop)
+            run.serve(socket.socket(fileno=channel), jail.drop)
 
         try:
             return _fork(self.cells, interpret)
