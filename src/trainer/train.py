@@ -31,7 +31,6 @@ from credit.filters import has_signal
 from trainer import recipe as recipes
 from trainer.build import cores, derive, make_engine
 from trainer.learn import sft
-from trainer.learn.correction import compare_engine
 from trainer.learn.rows import make_rows
 from trainer.methods import Experience
 from trainer.play.source import draw_tasks
@@ -122,7 +121,7 @@ class Loop(Session):
         played = self.drop_failed(*self.source.take(self.step, sampler))
         seconds = time.monotonic() - began
         rows = make_rows(played, max_tokens=recipe.sampling.max_tokens)
-        rows, differences = compare_engine(recipe, self.policy, played, rows, self.step)
+        rows, differences = self.correct_rows(played, rows)
         turns = credit.Turns.from_episodes(played)
         rng = np.random.default_rng(derive(seed, self.step, "credit"))
         rows, advantage, learned, more, failed = self.method.credit(

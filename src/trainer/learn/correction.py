@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from trainer.learn.rows import Row
     from trainer.model.policy import Policy
     from trainer.play.records import Episode
-    from trainer.recipe import Recipe
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -46,28 +45,6 @@ class Correction:
     level: Literal["auto", "none", "token", "sequence"] = "auto"
     above: Literal["truncate", "mask"] = "truncate"
     cap: Annotated[float, Field(ge=1)] = 2.0
-
-
-def compare_engine(
-    recipe: Recipe, policy: Policy, played: Sequence[Episode], rows: list[Row], step: int
-) -> tuple[list[Row], dict[str, float]]:
-    """The rows of a step, corrected if the engine is not the policy, and values to log.
-
-    `staleness` is the number of updates since the oldest weights that sampled.
-    """
-    engine, tokens = recipe.engine, recipe.update.tokens
-    if engine.name == "own" and not engine.corrects:
-        return rows, {}
-    temperature = recipe.sampling.temperature
-    fill_entropies(policy, played, rows, tokens=tokens, temperature=temperature)
-    oldest = min(turn.version for episode in played for turn in episode.steps)
-    values: dict[str, float] = {"staleness": step - 1 - oldest}
-    if engine.corrects:
-        rows, weighed = correct_rows(
-            policy, rows, engine.correction, tokens=tokens, temperature=temperature
-        )
-        values |= weighed
-    return rows, values
 
 
 def correct_rows(

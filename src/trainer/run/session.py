@@ -14,6 +14,7 @@ from agent_envs import endpoint, evaluation
 from trainer.build import evaluate_policy, load_policy, make_rollouts, make_sampler
 from trainer.errors import Problems
 from trainer.learn import sft
+from trainer.learn.correction import correct_rows, fill_entropies
 from trainer.learn.learner import Learner
 from trainer.methods import make_method
 from trainer.model import pretrained
@@ -28,6 +29,7 @@ from trainer.scale import parallel, sharding
 
 if TYPE_CHECKING:
     from trainer.engine import Engine, Sampler
+    from trainer.learn.rows import Row
     from trainer.model.policy import Policy
     from trainer.play.failures import Failure
     from trainer.play.records import Episode
@@ -169,6 +171,27 @@ class Session:
     def make_sampler(self, temperature: float) -> Sampler:
         """The policy at this temperature."""
         return make_sampler(self.recipe, self.engine, self.policy, temperature)
+
+    def correct_rows(
+        self, played: Sequence[Episode], rows: list[Row]
+    ) -> tuple[list[Row], dict[str, float]]:
+        """The rows with importance weights, if the engine is not the policy, and values to log.
+
+        `staleness` is the number of updates since the oldest weights that sampled.
+        """
+        engine, policy, tokens = self.recipe.engine, self.policy, self.recipe.update.tokens
+        if engine.name == "own" and not engine.corrects:
+            return rows, {}
+        temperature = self.recipe.sampling.temperature
+        fill_entropies(policy, played, rows, tokens=tokens, temperature=temperature)
+        oldest = min(step.version for episode in played for step in episode.steps)
+        values: dict[str, float] = {"staleness": self.step - 1 - oldest}
+        if engine.corrects:
+            rows, weighed = correct_rows(
+                policy, rows, engine.correction, tokens=tokens, temperature=temperature
+            )
+            values |= weighed
+        return rows, values
 
     def evaluate(self) -> dict[str, float]:
         """Evaluate on the panel of the evaluation and write `eval/step_N.json`."""
