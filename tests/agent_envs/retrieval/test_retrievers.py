@@ -178,7 +178,7 @@ GOOD = '{"id": 1, "text": "x"}\n'
         ("bad.jsonl", GOOD + "[1]", BadAsset, "line 2: a passage must be an object or a text"),
         ("bad.jsonl", GOOD + '{"contents": 3}', BadAsset, "line 2: a passage needs"),
         ("bad.jsonl", GOOD + '{"text": "x", "title": 3}', BadAsset, "2: title and text must be"),
-        ("twice.jsonl", GOOD * 2, BadAsset, "an id of its own, got '1' again"),
+        ("twice.jsonl", GOOD * 2, BadAsset, "an id of its own"),
     ],
 )
 def test_broken_corpora_are_named(tmp_path, name, content, error, message):
