@@ -26,6 +26,7 @@ from typing import Any
 
 from agent_envs.appworld.guest.ends import End
 from agent_envs.appworld.guest.wire import TOKEN, LateError, limit_time, send
+from agent_envs.machine import open_streams
 
 _STARTING = 60.0  # seconds that a warden may take to start
 # The warden only gets the paths of these packages: importing them would load NumPy and more.
@@ -103,6 +104,7 @@ class Warden:
 
     def _start_process(self) -> bytes:
         """Start it: its report."""
+        open_streams()
         with _make_empty_folder() as root:
             ours, theirs = socket.socketpair()
             with theirs, ExitStack() as failed:
