@@ -126,8 +126,8 @@ def explain_error(error: ValidationError, *section: str) -> str:
 
 
 def open_streams() -> None:
-    """Open the null device for closed standard streams: files with their numbers are not passed."""
-    while (number := os.open(os.devnull, os.O_RDWR)) < 3:
+    """Open the null device for closed standard streams: a process cannot pass their numbers on."""
+    while (number := os.open(os.devnull, os.O_RDWR)) in {0, 1, 2}:
         os.set_inheritable(number, True)
     os.close(number)
 

@@ -212,8 +212,10 @@ def list_solvable(split: Path) -> list[str]:
     unsolvable. A broken file is listed; it raises when it is played.
     """
     cache = f"alfworld/{blake2b(bytes(split), digest_size=16).hexdigest()}.json"
-    known = _read_cache(cache)
+    known: dict[str, list[int]] = {}
     listing = {}
+    with suppress(OSError, TypeError, ValueError):  # missing, or no cache of ours
+        known.update(json.loads((find_cache() / cache).read_bytes()))
     for file in split.glob(f"*/*/{FILE}"):
         name = f"{file.parts[-3]}/{file.parts[-2]}"
         stamp = [*_read_stamp(file)]
@@ -230,12 +232,3 @@ def _is_solvable(file: Path, name: str) -> bool:
     if kind not in SHORT_NAMES.values() or any(word in name for word in _LEFT_OUT):
         return False
     return _UNSOLVABLE.search(file.read_bytes()) is None
-
-
-def _read_cache(name: str) -> dict[str, list[int]]:
-    """The cached results of an earlier start; empty if the file is missing or invalid."""
-    try:
-        known = json.loads((find_cache() / name).read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return known if isinstance(known, dict) else {}
