@@ -66,7 +66,7 @@ CONDITIONS = {
     },
 }
 SEMAPHORES = "vectorization_mode='async' needs semaphores, which this machine refuses"
-FOLDER = "set TMPDIR to one that can be written"
+FOLDER = "set TMPDIR to "
 REFUSED = {
     "no /dev/shm": {"vector": SEMAPHORES},
     "no temporary files": {"AppWorld": FOLDER, "WebShopSite": FOLDER},

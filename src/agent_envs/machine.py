@@ -142,6 +142,13 @@ def explain_error(error: ValidationError, *section: str) -> str:
     return "; ".join(problems)
 
 
+def open_streams() -> None:
+    """Open the null device for closed standard streams: a process cannot pass their numbers on."""
+    while (number := os.open(os.devnull, os.O_RDWR)) in {0, 1, 2}:
+        os.set_inheritable(number, True)
+    os.close(number)
+
+
 def flush_to_disk(path: Path) -> None:
     """Wait until the disk has a file, or the names in a folder."""
     descriptor = os.open(path, os.O_RDONLY)

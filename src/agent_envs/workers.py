@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import gymnasium as gym
 
 from agent_envs.imports import describe_error
+from agent_envs.machine import open_streams
 from agent_envs.prompt import BLIND
 from agent_envs.vector import call_concurrently
 from agent_envs.web import ServerError
@@ -237,6 +238,7 @@ class _Process:
     """One worker process."""
 
     def __init__(self) -> None:
+        open_streams()
         self._pipe, far = Pipe()
         self._process = subprocess.Popen(
             [sys.executable, "-c", _BOOT.format(path=sys.path, handle=far.fileno())],

@@ -18,14 +18,14 @@ import time
 import warnings
 import weakref
 from collections import deque
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from agent_envs.appworld.guest.ends import End
 from agent_envs.appworld.guest.wire import TOKEN, LateError, limit_time, send
+from agent_envs.machine import open_streams
 
 _STARTING = 60.0  # seconds that a warden may take to start
 # The warden only gets the paths of these packages: importing them would load NumPy and more.
@@ -49,6 +49,7 @@ _REMEDIES = {
     errno.ENOMEM: "free memory, or raise the memory limit of the container",
     errno.EMFILE: "raise the limit of open files of this process (ulimit -n)",
     errno.ENFILE: "raise its limit of open files (sysctl fs.file-max)",
+    errno.ENOENT: "set TMPDIR to a folder that can be written",
     errno.ENOSPC: "free space in the folder of temporary files, or set TMPDIR to another",
 }
 
@@ -103,7 +104,9 @@ class Warden:
 
     def _start_process(self) -> bytes:
         """Start it: its report."""
-        with _make_empty_folder() as root:
+        open_streams()
+        with tempfile.TemporaryDirectory(prefix="appworld-jail-") as root:
+            Path(root).chmod(0o555)  # empty, as the root of the jail
             ours, theirs = socket.socketpair()
             with theirs, ExitStack() as failed:
                 failed.callback(ours.close)
@@ -247,11 +250,11 @@ def _warden_of(_: int) -> Warden:
     return Warden()
 
 
-def _launch(control: socket.socket, root: Path) -> subprocess.Popen[bytes]:
+def _launch(control: socket.socket, root: str) -> subprocess.Popen[bytes]:
     packages = str(Path(__file__).parents[2])
     number = control.fileno()
     return subprocess.Popen(
-        [sys.executable, "-B", "-P", "-S", "-s", "-c", _BOOT, packages, str(number), str(root)],
+        [sys.executable, "-B", "-P", "-S", "-s", "-c", _BOOT, packages, str(number), root],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=None,
@@ -259,21 +262,6 @@ def _launch(control: socket.socket, root: Path) -> subprocess.Popen[bytes]:
         start_new_session=True,  # only the training process handles Ctrl-C
         env={"PYTHONHASHSEED": "0", "TZ": "UTC", "LC_ALL": "C.UTF-8"},
     )
-
-
-@contextmanager
-def _make_empty_folder() -> Iterator[Path]:
-    """A folder for the time until the warden is in it."""
-    try:
-        root = Path(tempfile.mkdtemp(prefix="appworld-jail-"))
-    except OSError as error:
-        place = "a temporary folder (set TMPDIR to one that can be written)"
-        raise _make_refusal(place, error.errno or 0) from error
-    root.chmod(0o555)
-    try:
-        yield root
-    finally:
-        root.rmdir()
 
 
 def _finish(pid: int, process: subprocess.Popen[bytes], control: socket.socket) -> None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import errno
 import fcntl
 import json
 import os
@@ -137,7 +136,7 @@ def _kill_children() -> None:
 def _read_log(folder: Path) -> str:
     """The end of the output of driver and browser, without the driver's greeting."""
     text = (folder / "log").read_bytes()
-    if os.strerror(errno.EMFILE).encode() in text:
+    if b"Too many open files" in text:
         return "it may not open enough files; raise the limit (ulimit -n)"
     start = _PORT.search(text)
     said = text[start.end() if start else 0 :].decode(errors="replace")

@@ -164,14 +164,15 @@ def test_what_the_machine_refuses_is_no_fault_of_the_agent(lines, told):
     ("what", "number", "told"),
     [
         ("_launch", errno.EAGAIN, r"needs to start: .* \(EAGAIN\); raise its limit of processes"),
-        ("_make_empty_folder", errno.ENOSPC, r"needs to start: .* \(ENOSPC\); free space"),
+        ("tempfile.mkdtemp", errno.ENOSPC, r"needs to start: .* \(ENOSPC\); free space"),
+        ("tempfile.mkdtemp", errno.ENOENT, r"needs to start: .* \(ENOENT\); set TMPDIR to"),
     ],
 )
 def test_what_the_machine_refuses_to_a_warden(monkeypatch, what, number, told):
     def refused(*given):
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(sandbox, what, refused)
+    monkeypatch.setattr(f"agent_envs.appworld.sandbox.{what}", refused)
     with pytest.raises(SandboxError, match=told):
         sandbox.Warden()
 

@@ -13,7 +13,7 @@ import pytest
 from attacks import ESCAPE, NOW, below, start
 
 import agent_envs  # noqa: F401  registers the id
-from agent_envs.appworld.interpreter import Interpreter
+from agent_envs.appworld.interpreter import Interpreter, Process
 from agent_envs.appworld.mini import MiniWorld
 from agent_envs.appworld.sandbox import start_warden
 from tests.agent_envs.appworld.conftest import echo
@@ -32,7 +32,7 @@ for number in range(3, 16):
 
 def interpreters():
     """The interpreters of this process; the first two below a warden are its own."""
-    return below(start_warden().pid)[1:]
+    return below(start_warden().pid)[2:]
 
 
 @pytest.mark.parametrize(("code", "output"), [tuple(row.values()) for row in CODE["prints"]])
@@ -380,7 +380,8 @@ def walk(frame):
 def look():
     seen = list(walk(sys._getframe().f_back))
     seen += [v for x in seen for v in (getattr(x, "__dict__", None) or {}).values()]
-    found = [x for x in seen if x == NUMBER or isinstance(x, (set, dict)) and NUMBER in x]
+    held = [x for x in seen if isinstance(x, (set, dict, list, tuple))] + [seen]
+    found = [x for group in held for x in group if type(x) is int and x in NUMBERS]
     texts = (x for y in gc.get_objects() for x in gc.get_referents(y) if type(x) in (str, bytes))
     return found + [x for x in texts if "terces"[::-1] in str(x)]
 sbrk = ctypes.CDLL(None).sbrk
@@ -394,10 +395,12 @@ def test_an_interpreter_finds_nothing_of_others():
     others = [Interpreter(NOW, f"secret {n}", timeout=20) for n in range(20)]
     for other in others:
         other.execute("x = 'secret'", echo)
-    number = others[-1]._process.number  # larger than those of files
+    numbers = {number for one in others if (number := one._process.number) > 16}  # no files
     for other in others[:-1]:
         other.close()
-    assert start().execute(f"{ESCAPE}{FIND}".replace("NUMBER", str(number)), echo) == "[] 0"
+    last = Process(start_warden(), {"now": NOW, "seed": "secret"})
+    numbers.add(last.number)
+    assert start().execute(f"{ESCAPE}{FIND}".replace("NUMBERS", str(numbers)), echo) == "[] 0"
 
 
 def test_a_zygote_that_is_killed_is_started_again():

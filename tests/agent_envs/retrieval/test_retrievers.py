@@ -155,6 +155,7 @@ def test_corpora_plain_and_packed(tmp_path, ending):
     assert [passage.id for passage in corpus[1:]] == ["2", "3"]
     assert corpus.place == {"1": 0, "2": 1, "3": 2}
     assert copy.deepcopy(corpus) is corpus
+    assert (corpus.reading.bad, corpus.reading.good) == ([], {str(path): 3})
     assert list(pickle.loads(pickle.dumps(corpus))) == list(corpus)
 
 

@@ -30,12 +30,13 @@ def main(control: int, root: str) -> None:
                 cells = jail.Cells()
                 refused |= jail.hide_files(root)
                 report = _probe(cells, refused)
+                forker = Forker(channel, cells)
         except OSError as error:
             channel.send(json.dumps({"errno": error.errno}).encode())
             return
         if not pid:
             channel.send(json.dumps(report).encode())
-            Forker(channel, cells).serve()
+            forker.serve()
             return
     os.waitpid(pid, 0)
 
