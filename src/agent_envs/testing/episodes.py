@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeAlias, cast
 
 import gymnasium as gym
 import numpy as np
@@ -94,6 +96,41 @@ def limit_of(env: Env) -> int:
     return int(own or of_spec or LONGEST)
 
 
+class CutShort(BaseException):
+    """The time of a check is over."""
+
+
+class Budget:
+    """The seconds of a check; in its `with` block every `Play` takes from them.
+
+    Attributes:
+        turns: Resets and turns played so far.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._until, self.turns = time.monotonic() + seconds, 0
+
+    def spend(self) -> None:
+        """Count a turn that begins.
+
+        Raises:
+            CutShort: The time is over.
+        """
+        if time.monotonic() > self._until:
+            raise CutShort
+        self.turns += 1
+
+    def __enter__(self) -> Self:
+        self._token = _BUDGET.set(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _BUDGET.reset(self._token)
+
+
+_BUDGET: ContextVar[Budget | None] = ContextVar("budget", default=None)
+
+
 class Play:
     """A running episode; errors of the environment get a note with the actions.
 
@@ -127,6 +164,8 @@ class Play:
         return Record(self.actions[-1], *cast("Any", self._env.step(self.actions[-1])))
 
     def _note_steps(self, do: Callable[[], Record]) -> Record:
+        if (budget := _BUDGET.get()) is not None:
+            budget.spend()
         try:
             return do()
         except Exception as error:

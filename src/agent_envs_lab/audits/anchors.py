@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agent_envs.testing.episodes import Start, wander
+from agent_envs.testing.episodes import CutShort, Start, wander
 from agent_envs_lab.audits.episodes import draw_starts, find_players, name_of
+from agent_envs_lab.audits.evidence import SHOWN, Evidence, explain_in_time
 from agent_envs_lab.audits.violations import (
     Shown,
     explain,
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from agent_envs_lab.audits.witnesses import Witness
 
 LEAST = 2  # episodes that a comparison needs
+PAIRS = 20
+"""Revisited pairs that the audit needs at least."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,7 @@ class AnchorAudit:
     unrepeated: the steps that show the first of these.
     violation: the first turn that violates the contract, with its actions; "" for none, and if
         `info` at the reset lacks keys of the contract.
+    cut: whether its time was over before all episodes were played, see `testing.episodes.Budget`.
     """
 
     env: str
@@ -85,12 +89,26 @@ class AnchorAudit:
     unrepeatable: int = 0
     unrepeated: str = ""
     violation: str = ""
+    cut: bool = False
+
+    @property
+    def evidence(self) -> Evidence:
+        """The revisited pairs, which alone can show that an anchor lacks something."""
+        pairs = self.anchor.revisited if self.anchor is not None else 0
+        return Evidence(pairs, "revisited pairs", PAIRS, self.cut)
+
+    @property
+    def verdict(self) -> str:
+        """Refuted if anchors are missing or diverge, a rule is violated, or turns do not repeat."""
+        diverging = self.anchor.diverging > 0 if self.anchor else self.episodes > 0
+        return self.evidence.judge(
+            refuted=diverging or self.unrepeatable > 0 or bool(self.violation)
+        )
 
     @property
     def passed(self) -> bool:
-        """Whether there are anchors, none diverges, nothing is violated, and all turns repeat."""
-        sound = self.anchor is not None and not self.anchor.diverging
-        return sound and not self.unrepeatable and not self.violation
+        """Whether it is shown that anchors are keys of the decision state."""
+        return self.verdict == SHOWN
 
     def __str__(self) -> str:
         lines = [
@@ -161,23 +179,30 @@ def audit_anchors(
     make = make_fresh(made)
     with keep_generators():
         walk = Walk(made, anchor or _read_anchor, watch or watching)
-        begun = draw_starts(made, tasks, seed)
-        for place, start in enumerate(begun):
-            rng = np.random.default_rng([seed, place])
-            played = _play_variants(walk, start, partial(actions, made, rng), rng, episodes)
-            for number in range(1, seeds if start.task is not None else 1):
-                again = Start(start.seed + number * SEED_STEP, start.task)
-                walk.play(again, _script(played[number % len(played)]))
-        found = _summarize(walk, len(begun), seed)
+        begun, cut = draw_starts(made, tasks, seed), False
+        try:
+            for place, start in enumerate(begun):
+                rng = np.random.default_rng([seed, place])
+                played = _play_variants(walk, start, partial(actions, made, rng), rng, episodes)
+                for number in range(1, seeds if start.task is not None else 1):
+                    again = Start(start.seed + number * SEED_STEP, start.task)
+                    walk.play(again, _script(played[number % len(played)]))
+        except CutShort:
+            cut = True
+        found = replace(_summarize(walk, len(begun), seed), cut=cut)
         if walk.unrepeated:
             unrepeated = Shown(
                 "the same seed and actions give a different turn",
                 walk.unrepeated,
                 repeats_by_chance,
             )
-            found = replace(found, unrepeated=str(shorten(make, unrepeated)))
+            shorter = explain_in_time(partial(shorten, make, unrepeated), None) or unrepeated
+            found = replace(found, unrepeated=str(shorter))
         if watching.found is not None:
-            found = replace(found, violation=str(explain(make, watching.found)))
+            seen = watching.found
+            found = replace(
+                found, violation=str(explain_in_time(partial(explain, make, seen), seen))
+            )
         return found
 
 

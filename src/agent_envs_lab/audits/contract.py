@@ -48,6 +48,7 @@ from agent_envs.testing.episodes import (
 from agent_envs_lab.audits import comparisons
 from agent_envs_lab.audits.anchors import audit_anchors
 from agent_envs_lab.audits.episodes import COPIED, Extra, Other, draw_starts
+from agent_envs_lab.audits.evidence import explain_in_time
 from agent_envs_lab.audits.violations import (
     Shown,
     explain,
@@ -127,9 +128,9 @@ def check_contract(
                 env, make, oracle, actions, copies=copies, processes=processes, turns=turns
             )
         except Violation as found:
-            raise explain(make, found) from None
+            raise explain_in_time(partial(explain, make, found), found) from None
         except Exception as error:
-            _shorten(make, error)
+            explain_in_time(partial(_shorten, make, error), None)
             raise
 
 

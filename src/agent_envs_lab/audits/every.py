@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.contract import INFO_KEYS
-from agent_envs.testing.episodes import Play, wander
+from agent_envs.testing.episodes import Budget, CutShort, Play, wander
 from agent_envs_lab.audits.anchors import audit_anchors
 from agent_envs_lab.audits.contract import check_contract
 from agent_envs_lab.audits.episodes import draw_starts, name_of
+from agent_envs_lab.audits.evidence import NOT_SHOWN, REFUTED, SHOWN, Evidence
 from agent_envs_lab.audits.rewards import audit_rewards
 
 if TYPE_CHECKING:
     from agent_envs.testing.episodes import Actions, Env
     from agent_envs_lab.audits.anchors import AnchorAudit
     from agent_envs_lab.audits.rewards import RewardAudit
+
+TURNS = 100
+"""Turns that the check of the contract needs at least."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,7 @@ class Audit:
 
     missing: keys of the contract that `info` lacks.
     violation: the first violation of the contract, with the actions that show it; "" for none.
+    contract: the turns in which the contract was checked.
     anchors: see `audit_anchors`.
     rewards: see `audit_rewards`; None where `info` has no "success".
     """
@@ -32,18 +38,33 @@ class Audit:
     env: str
     missing: tuple[str, ...]
     violation: str
+    contract: Evidence
     anchors: AnchorAudit
     rewards: RewardAudit | None
 
     @property
+    def verdicts(self) -> dict[str, str]:
+        """What is shown, refuted or not shown: the contract, the anchors and the rewards."""
+        return {
+            "contract": self.contract.judge(refuted=bool(self.violation)),
+            "anchors": self.anchors.verdict,
+            "rewards": NOT_SHOWN if self.rewards is None else self.rewards.verdict,
+        }
+
+    @property
+    def verdict(self) -> str:
+        """The worst of them: refuted, else not shown, else shown."""
+        found = set(self.verdicts.values())
+        return next(one for one in (REFUTED, NOT_SHOWN, SHOWN) if one in found)
+
+    @property
     def passed(self) -> bool:
-        """Whether all of them passed."""
-        rewards = self.rewards is not None and self.rewards.passed
-        return not self.violation and self.anchors.passed and rewards
+        """Whether all is shown."""
+        return self.verdict == SHOWN
 
     def json(self) -> dict[str, Any]:
         """All results as plain values."""
-        values = asdict(self) | {"passed": self.passed}
+        values = asdict(self) | {"passed": self.passed, "verdicts": self.verdicts}
         for kind in ("anchor", "observation"):
             row = getattr(self.anchors, kind)
             if row is not None:
@@ -67,6 +88,10 @@ class Audit:
         lines.append(
             "rewards: info has no 'success'" if self.rewards is None else str(self.rewards)
         )
+        rewards = None if self.rewards is None else self.rewards.evidence
+        evidence = self.contract, self.anchors.evidence, rewards or "nothing"
+        judged = zip(self.verdicts.items(), evidence, strict=True)
+        lines += ["", *(f"{name}: {said} ({of})" for (name, said), of in judged)]
         return "\n".join(lines)
 
 
@@ -78,6 +103,8 @@ def audit(
     episodes: int = 40,
     players: int = 100,
     seed: int = 0,
+    seconds: float = 300,
+    tell: Callable[[str], object] = str,
 ) -> Audit:
     """Check the contract, then audit anchors and rewards.
 
@@ -89,17 +116,35 @@ def audit(
         episodes: number of episodes of each task.
         players: number of tasks for each player in the audit of rewards.
         seed: seed of all random draws.
+        seconds: time of all audits together; one that is cut short shows nothing. Beyond it,
+            examples of violations are shortened for at most `evidence.EXPLAINING` seconds each.
+        tell: is told what begins.
     """
+    until = time.monotonic() + seconds
+
+    def begin(name: str, left: int) -> Budget:
+        budget = (until - time.monotonic()) / left
+        tell(f"{name}, up to {budget:.0f} s")
+        return Budget(budget)
+
     made = env() if callable(env) else env
     (start,) = draw_starts(made, 1, seed)
     info = Play(made, start).record.info
     missing = tuple(key for key in INFO_KEYS if key not in info)
-    rewards = None
+    violation, cut, rewards = "", False, None
+    with begin("anchors", 3):
+        anchors = audit_anchors(made, actions=actions, tasks=tasks, episodes=episodes, seed=seed)
+    with begin("contract", 2) as played:
+        try:
+            violation = find_violation(made, actions)
+        except CutShort:
+            cut = True
     if "success" in info:
-        rewards = audit_rewards(made, actions=actions, tasks=players, seed=seed)
-    anchors = audit_anchors(made, actions=actions, tasks=tasks, episodes=episodes, seed=seed)
-    seen = anchors.violation or (rewards.violation if rewards is not None else "")
-    return Audit(name_of(made), missing, find_violation(made, actions) or seen, anchors, rewards)
+        with begin("rewards", 1):
+            rewards = audit_rewards(made, actions=actions, tasks=players, seed=seed)
+    seen = violation or anchors.violation or ("" if rewards is None else rewards.violation)
+    contract = Evidence(played.turns, "turns", TURNS, cut)
+    return Audit(name_of(made), missing, seen, contract, anchors, rewards)
 
 
 def find_violation(env: Env, actions: Actions | None = None) -> str:

@@ -13,14 +13,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from math import sqrt
 from statistics import NormalDist, mean, stdev
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from agent_envs.testing.episodes import Record, list_inputs, play_episode
+from agent_envs.testing.episodes import (
+    CutShort,
+    Record,
+    list_inputs,
+    panel_of,
+    play_episode,
+)
 from agent_envs_lab.audits.episodes import draw_starts, find_players, name_of
+from agent_envs_lab.audits.evidence import SHOWN, Evidence, explain_in_time
 from agent_envs_lab.audits.violations import explain, make_fresh
 from agent_envs_lab.audits.watch import FirstViolation
 
@@ -30,6 +38,8 @@ if TYPE_CHECKING:
 Z = NormalDist().inv_cdf(0.975)
 LIMIT = 0.1
 """The success up to which a player counts as a non-solver."""
+EPISODES = 20
+"""Episodes of each player that the audit needs at least, or all tasks of a smaller panel."""
 RANDOM = "random"
 """The player that every audit adds: it draws listed actions, or samples of the space."""
 
@@ -87,6 +97,9 @@ class RewardAudit:
     limit: the success up to which a player counts as a non-solver.
     players: the result of each player by name, including `RANDOM`.
     violation: the first turn that violates the contract, with its actions; "" for none.
+    cut: whether its time was over; then `episodes` are those that every player has played, and
+        players without any are left out.
+    least: the fewest episodes that show anything.
     """
 
     env: str
@@ -95,6 +108,19 @@ class RewardAudit:
     limit: float
     players: Mapping[str, Earned]
     violation: str = ""
+    cut: bool = False
+    least: int = EPISODES
+
+    @property
+    def evidence(self) -> Evidence:
+        """The episodes of each player."""
+        return Evidence(self.episodes, "episodes of each player", self.least, self.cut)
+
+    @property
+    def verdict(self) -> str:
+        """Refuted if a turn violates the contract, or a player is too good in enough episodes."""
+        enough = self.episodes >= self.least
+        return self.evidence.judge(refuted=bool(self.violation or (self.too_good and enough)))
 
     @property
     def too_good(self) -> list[str]:
@@ -103,11 +129,11 @@ class RewardAudit:
 
     @property
     def passed(self) -> bool:
-        """Whether no player is too good and no turn violates the contract."""
-        return not self.too_good and not self.violation
+        """Whether it is shown that no player that ignores the task is too good."""
+        return self.verdict == SHOWN
 
     def __str__(self) -> str:
-        width = max(map(len, self.players))
+        width = max(map(len, ["player", *self.players]))
         lines = [
             f"rewards of {self.env}: {self.episodes} episodes of each player, seed {self.seed}",
             f"{'player':<{width}}  {'success [95%]':<24}{'mean return':<18}valid turns",
@@ -159,10 +185,10 @@ def audit_rewards(
     if limit is None:
         limit = getattr(module, "LIMIT", LIMIT)
     begun, watching, make = draw_starts(made, tasks, seed), FirstViolation(made), make_fresh(made)
-    earned: dict[str, Earned] = {}
-    for name, make_actor in {RANDOM: None, **players}.items():
-        plays = []
-        for place, start in enumerate(begun):
+    makers = {RANDOM: None, **players}
+    played: dict[str, list[list[Record]]] = {name: [] for name in makers}
+    try:  # each task with every player, so that all have played if the time is over
+        for (place, start), (name, make_actor) in product(enumerate(begun), makers.items()):
             rng = np.random.default_rng([seed, place])
             random = partial(actions or _random, made, rng)
             actor = random if make_actor is None else partial(make_actor, rng)
@@ -170,7 +196,12 @@ def audit_rewards(
             for record in play_episode(made, start, actor):
                 see(record)
                 play.append(record)
-            plays.append(play)
+            played[name].append(play)
+    except CutShort:
+        pass
+    fewest = min(map(len, played.values()))
+    earned: dict[str, Earned] = {}
+    for name, plays in ((name, plays) for name, plays in played.items() if plays):
         returns = [sum(float(record.reward) for record in play) for play in plays]
         turns = [record.info.get("valid", True) for play in plays for record in play[1:]]
         error = Z * stdev(returns) / sqrt(len(returns)) if len(returns) > 1 else 0.0
@@ -178,8 +209,19 @@ def audit_rewards(
         earned[name] = Earned(
             Share(solved, len(plays)), mean(returns), error, float(np.mean(turns))
         )
-    violation = "" if watching.found is None else str(explain(make, watching.found))
-    return RewardAudit(name_of(made), len(begun), seed, limit, earned, violation)
+    seen = watching.found
+    violation = "" if seen is None else explain_in_time(partial(explain, make, seen), seen)
+    panel = panel_of(made)
+    return RewardAudit(
+        name_of(made),
+        fewest,
+        seed,
+        limit,
+        earned,
+        str(violation),
+        cut=fewest < len(begun),
+        least=EPISODES if panel is None else min(EPISODES, len(panel)),
+    )
 
 
 def follow_script(actions: Sequence[Any]) -> Callable[[np.random.Generator], Actor]:
@@ -249,10 +291,22 @@ class CheckerAudit:
     families: dict[str, FamilyCounts]
     wrong: tuple[Case, ...]
 
+    def judge(self, least: float = 0.98) -> str:
+        """Whether precision and recall of every family are shown to be at least `least`.
+
+        That needs right and wrong cases of every family.
+        """
+        judged = self.families.values()
+        shares = [share for one in judged for share in (one.precision, one.recall) if share]
+        both = [
+            (one.accepted + one.refused) * (one.let_through + one.turned_away) for one in judged
+        ]
+        cases = Evidence(min(map(bool, both)), "families with right and wrong cases", 1)
+        return cases.judge(refuted=any(share.share < least for share in shares))
+
     def passes(self, least: float = 0.98) -> bool:
-        """Whether precision and recall of every family are at least `least`."""
-        shares = [s for j in self.families.values() for s in (j.precision, j.recall)]
-        return all(share is None or share.share >= least for share in shares)
+        """Whether `judge` says "shown"."""
+        return self.judge(least) == SHOWN
 
     def __str__(self) -> str:
         width = max(map(len, [*self.families, "family"]))

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.testing.episodes import list_steps, quote
+from agent_envs_lab.audits.evidence import explain_in_time
 from agent_envs_lab.audits.walk import Outcome
 
 if TYPE_CHECKING:
@@ -59,10 +60,11 @@ def shortest_witness(
     action = walk.actions[key]
     (one, way), (other, also), *_ = sorted(group.ways.items(), key=lambda item: len(item[1]))
     compare = partial(_compare_ways, walk, anchor_of, action)
-    found = compare((way, also))
+    found = explain_in_time(partial(compare, (way, also)), None)
     if found is None:  # it cannot be repeated: something that the audit does not control
         return _make_witness(anchor, (way, also), action, (one, other))
-    return _shorten_ways(compare, found, (way, also))
+    shorten = partial(_shorten_ways, compare, found, (way, also))
+    return explain_in_time(shorten, found)
 
 
 Ways = tuple[tuple[Any, ...], tuple[Any, ...]]

@@ -34,24 +34,34 @@ def audit(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the audit.")] = 0,
+    seconds: Annotated[float, typer.Option(min=1, help="Time of all audits together.")] = 300,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Audit the contract, the anchors and the rewards of any Gymnasium environment.
 
-    Exits with 1 if a check fails.
+    Exits with 0 if all is shown, 1 if something is refuted, and 2 if the evidence is too little.
     """
     from agent_envs.testing import say_words
     from agent_envs_lab.audits import audit as audit_env
+    from agent_envs_lab.audits.evidence import NOT_SHOWN, REFUTED, SHOWN
 
     given = dict(map(parse_assignment, options or ()))
-    check_not_own(given, "tasks", "episodes", "players", "word", "seed", "json")
+    check_not_own(given, "tasks", "episodes", "players", "word", "seed", "seconds", "json")
     world = make_env(env, given, disable_env_checker=True)
     actions = say_words(words) if words else None
-    found = audit_env(
-        world, actions=actions, tasks=tasks, episodes=episodes, players=players, seed=seed
-    )
+    page = make_console()
+    with page.status("audit") as status:
+        found = audit_env(
+            world,
+            actions=actions,
+            tasks=tasks,
+            episodes=episodes,
+            players=players,
+            seed=seed,
+            seconds=seconds,
+            tell=status.update,
+        )
     said = json.dumps(found.json(), indent=1, default=str) if as_json else str(found)
-    make_console().print(said, soft_wrap=True)
+    page.print(said, soft_wrap=True)
     world.close()
-    if not found.passed:
-        raise typer.Exit(1)
+    raise typer.Exit({SHOWN: 0, REFUTED: 1, NOT_SHOWN: 2}[found.verdict])

@@ -2,6 +2,7 @@
 
 import random
 import re
+import time
 from math import sqrt
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from hallway import Hallway, state
 
 from agent_envs import AgentEnv, FreeText
 from agent_envs.testing import say_words
+from agent_envs.testing.episodes import Budget
 from agent_envs_lab.audits import (
     Case,
     Share,
@@ -240,9 +242,37 @@ def test_what_the_seed_drew_has_to_be_in_the_anchor():
 def test_one_turn_is_a_turn_limit_like_any(env_id):
     found = audit(gym.make(env_id, max_turns=1), tasks=2, episodes=4, players=2)
     assert found.violation == ""
-    assert found.anchors.passed
+    assert (found.verdict, found.anchors.verdict) == ("not shown", "not shown")
     assert "no turns compared" in str(found)
+    assert "anchors: not shown (0 revisited pairs, at least 20 are needed)" in str(found)
     assert "info has no 'anchor'" not in str(found)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "verdicts"),
+    [
+        (0.0, {"not shown"}),  # nothing was played
+        (0.2, {"not shown"}),  # each was cut short
+        (300, {"shown"}),
+    ],
+)
+def test_an_audit_keeps_its_time_and_shows_nothing_without_evidence(seconds, verdicts):
+    told, began = [], time.monotonic()
+    sizes = {"tasks": 3, "episodes": 20, "players": 20 if seconds > 1 else 10_000}
+    found = audit(gym.make("EZPoints-v0"), **sizes, seconds=seconds, tell=told.append)
+    assert seconds > 1 or time.monotonic() - began < 20
+    assert set(found.verdicts.values()) == verdicts
+    assert found.passed == (found.verdict == "shown")
+    assert [one.split(",")[0] for one in told] == ["anchors", "contract", "rewards"]
+    assert ("its time was over" in str(found)) == (seconds < 1)
+
+
+def test_what_was_refuted_before_the_time_was_over_stays_refuted():
+    with Budget(0.5) as played:
+        found = audit_anchors(Hallway(), anchor=lambda *_: "any", tasks=3, episodes=100_000)
+    assert (found.cut, found.verdict) == (True, "refuted")
+    assert found.witness is not None
+    assert played.turns >= found.turns > 0
 
 
 def test_precision_and_recall_by_family():
@@ -258,8 +288,11 @@ def test_precision_and_recall_by_family():
     assert (yes.precision, yes.recall) == (Share(3, 4), Share(3, 4))
     assert (found.families["no"].precision, found.families["no"].recall) == (None, None)
     assert [case.given for case in found.wrong] == ["sure", "yes, never"]
-    assert not found.passes()
-    assert found.passes(0.75)
+    assert (found.judge(), found.judge(0.75)) == ("refuted", "not shown")  # "no" has no right case
+    only = audit_checker(lambda text: text.startswith("yes"), cases[:6])
+    assert (only.passes(), only.passes(0.75)) == (False, True)
+    refused = [Case("no", "yes", right=True), Case("no", "no", right=False)]
+    assert audit_checker(lambda _: False, refused).judge() == "refuted"  # nothing was accepted
     assert "right, but refused: 'sure'" in str(found)
     assert "wrong, but accepted: 'yes, never'" in str(found)
 

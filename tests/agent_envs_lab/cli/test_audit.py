@@ -5,14 +5,14 @@ import sys
 
 import pytest
 
-AUDIT = ["--tasks", "2", "--episodes", "6", "--players", "6"]
+AUDIT = ["--tasks", "3", "--episodes", "12", "--players", "20"]
 
 
 def test_audit_prints_its_tables_and_passes(call):
     code, out, _ = call("audit", "EZPoints-v0", "split=test", *AUDIT)
     assert code == 0
     assert "contract of EZPoints-v0\nkept" in out
-    assert "anchors of EZPoints-v0, seed 0\n2 tasks, 12 episodes" in out
+    assert "anchors of EZPoints-v0, seed 0\n3 tasks, 36 episodes" in out
     assert "says 2+10=" in out
 
 
@@ -22,7 +22,13 @@ def test_audit_as_json(call):
     assert (code, found["passed"], found["violation"], found["missing"]) == (0, True, "", [])
     assert found["anchors"]["seed"] == 3
     assert found["anchors"]["anchor"]["diverging"] == 0
-    assert found["rewards"]["players"]["circles"]["success"]["total"] == 6
+    assert found["rewards"]["players"]["circles"]["success"]["total"] == 20
+
+
+def test_too_little_evidence_is_not_shown(call):
+    code, out, _ = call("audit", "EZPoints-v0", "split=test", "max_turns=1", *AUDIT)
+    assert (code, "anchors: not shown (0 revisited pairs" in out) == (2, True)
+    assert "refuted" not in out
 
 
 @pytest.mark.parametrize("option", ["max_turns=abc", "max_tuns=3", "max_turns=0"])
