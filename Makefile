@@ -12,7 +12,7 @@ PYTEST  = PYTHONDONTWRITEBYTECODE= $(RUN)/python -m pytest
 ALL     = $(PYTEST) -n 3 --dist worksteal
 # Scripts that test beside what the dev environment lacks; those that take longest first.
 PEERS   = $(addprefix .ci/,vllm smollm2 ray verl trl nemo_gym verifiers torchrl trackers openenv genuine quick \
-  hostile examples gym_sokoban appworld lucene verl_agent docs)
+  extras hostile examples gym_sokoban appworld lucene verl_agent docs)
 
 .PHONY: train quick test long check peers docs sdist format clean $(PEERS)
 
@@ -23,10 +23,10 @@ quick: $(VENV)/quick.stamp
 	$(PYTEST) -n 2 -q --quick
 
 test: $(VENV)/dev.stamp
-	$(ALL) -m "not long"
+	$(ALL) -m "not long and not extras"
 
 long: $(VENV)/dev.stamp
-	$(ALL) -m long
+	$(ALL) -m "long and not extras"
 
 check: $(VENV)/dev.stamp
 	$(RUN)/ruff format --check .

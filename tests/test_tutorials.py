@@ -1,4 +1,7 @@
-"""The blocks of each tutorial run in order in one empty folder."""
+"""README and tutorials with exactly the extras that they name; `.ci/extras` runs these tests.
+
+The blocks of a tutorial run in order in one empty folder.
+"""
 
 import os
 import re
@@ -9,9 +12,15 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.extras]
 
-TUTORIALS = Path(__file__).parents[1] / "docs" / "tutorials"
+ROOT = Path(__file__).parents[1]
+TUTORIALS = ROOT / "docs" / "tutorials"
+TRAINED = re.findall(r"`(?:agent-envs train )?(\w+ \w+ pocket)`", (ROOT / "README.md").read_text())
+FEW = (
+    "run.steps=1 sft.steps=0 sampling.tasks=2 sampling.rollouts=2 eval.tasks=2 eval.every=0 "
+    "run.threads=1"
+)
 COMMAND = [sys.executable, "-c", "from agent_envs.cli import main; main()"]
 
 
@@ -74,7 +83,6 @@ def test_first_agent(tmp_path):
     assert model == "look True\n"
 
 
-@pytest.mark.long
 def test_own_trainer(tmp_path):
     (printed,) = play("own_trainer.md", tmp_path)
     success = dict(line.split() for line in printed.splitlines())
@@ -82,10 +90,19 @@ def test_own_trainer(tmp_path):
     assert float(success["gigpo"]) > 0.6  # a policy that draws doors at random: one in three
 
 
-@pytest.mark.long
 def test_own_world(tmp_path):
     check, audit, ranking, trained = play("own_world.md", tmp_path)
     assert check == ""
     assert audit.startswith("contract of Patrol\nkept\n")
     assert "patrol:Gain" in ranking
     assert list(tmp_path.glob("runs/*/report.html")), trained
+
+
+@pytest.mark.parametrize("recipe", TRAINED)
+def test_readme_trains(recipe, tmp_path):
+    run([*COMMAND, "train", *recipe.split(), *FEW.split()], tmp_path)
+    assert list(tmp_path.glob("runs/*/report.html"))
+
+
+def test_readme_names_recipes():
+    assert len(TRAINED) >= 5

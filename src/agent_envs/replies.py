@@ -175,6 +175,8 @@ class ParseReply(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
                 f"{self.inner} reads whole replies itself, as {self.inner.reply_form!r}; leave "
                 "ParseReply out"
             )
+        if env.has_wrapper_attr("on_malformed"):
+            raise ValueError(f"{env} reads replies already; leave the second ParseReply out")
         one_of("on_malformed", on_malformed, ("skip", "attempt"))
         if not tags:
             raise ValueError(f"ParseReply needs the action's tag at least, got tags={tags!r}")

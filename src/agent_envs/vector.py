@@ -6,7 +6,7 @@ import asyncio
 import concurrent.futures
 import multiprocessing
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar
 
 import gymnasium as gym
 import numpy as np
+from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import iterate
 
@@ -83,9 +84,27 @@ def make_vec(
         wrappers=list(wrappers),
         **(env_kwargs or {}),
     )
+    if isinstance(made.action_space, spaces.Tuple):
+        made.action_space = Actions(made.action_space.spaces)
     if isinstance(made, SyncVectorEnv) and any(map(waits, made.envs)):
         return _AtOnce(made)
     return made
+
+
+class Actions(spaces.Tuple[Any]):
+    """The actions of n copies: a sequence of n, one for each."""
+
+
+@iterate.register(Actions)
+def _iterate_actions(space: Actions, actions: Any) -> Iterator[Any]:  # type: ignore[misc]
+    """The action of each copy; of one string Gymnasium would give each copy a letter."""
+    count = len(space.spaces)
+    if isinstance(actions, str) or not hasattr(actions, "__len__") or len(actions) != count:
+        raise ValueError(
+            f"step takes a list of {count} actions, one for each copy, got {actions!r:.60} "
+            f"({type(actions).__name__})"
+        )
+    return iter(actions)
 
 
 def waits(env: gym.Env[Any, Any]) -> bool:

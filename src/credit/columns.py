@@ -20,14 +20,15 @@ RECORDED: dict[str, Any] = {
 """Types of the columns that are recorded of each turn."""
 PER_TURN: dict[str, Any] = {"trajectory": np.int64} | RECORDED
 """Types of the columns with a row for each turn."""
-MEASURED: dict[str, Any] = {"entropy": np.float64, "gold_logprob": np.float64}
-"""Types of the columns that are measured with the policy, with a row for each turn."""
+MEASURED: dict[str, Any] = dict.fromkeys(("entropy", "gold_logprob", "progress_before"), np.float64)
+"""Types of the columns with a row for each turn that not every batch has."""
 OPTIONAL = ("turn_reward", *MEASURED)
 """The columns that a batch may lack."""
 KINDS = PER_TRAJECTORY | PER_TURN | MEASURED
 """Types of all columns but `turn_reward`."""
 _BOUNDS = {
     "progress": (0.0, 1.0, "progress must lie in [0, 1]"),
+    "progress_before": (0.0, 1.0, "progress must lie in [0, 1]"),
     "entropy": (0.0, np.inf, "an entropy is at least 0 nats: minus a mean log-probability"),
     "gold_logprob": (-np.inf, 0.0, "a log-probability is at most 0 nats"),
 }

@@ -263,7 +263,7 @@ VERSION = 1
 """Version of the schema; records of another version are refused."""
 _KINDS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("task_id", "goal", "action", "anchor", "invalid_reason"), (str,)),
-    **dict.fromkeys(("progress", "reward"), (int, float)),
+    **dict.fromkeys(("progress", "progress_before", "reward"), (int, float)),
     **dict.fromkeys(("entropy", "outcome"), (int, float, type(None))),
     "step": (int,),
     "valid": (bool,),
@@ -271,8 +271,12 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "turn_reward": (dict,),
     "span": (tuple, list, type(None)),
 }
-_RANGES = {"progress": (0.0, 1.0), "entropy": (0.0, LARGEST), "step": (0, 2**31)}
-_COPIED = ("step", "goal", "reward", "valid", "progress", "anchor", "action")
+_RANGES = {
+    **dict.fromkeys(("progress", "progress_before"), (0.0, 1.0)),
+    "entropy": (0.0, LARGEST),
+    "step": (0, 2**31),
+}
+_COPIED = (*("step", "goal", "reward", "valid", "progress", "progress_before", "anchor", "action"),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,8 +291,9 @@ class TurnRecord:
         anchor: Key of the state in which the action was taken.
         valid: Whether the reply was well-formed and the environment accepted the action.
         invalid_reason: Why it was invalid, "" if valid.
-        progress: Progress after the turn, in [0, 1]. It and the entropy are set to the end of their
-            range if they leave it by at most 1e-6, which is rounding.
+        progress, progress_before: Progress after and before the turn, in [0, 1]. They and the
+            entropy are set to the end of their range if they leave it by at most 1e-6, which is
+            rounding. Of the second only that of the first turn is read.
         reward: Reward of the turn, without the outcome.
         turn_reward: Rewards of verifiers by name.
         entropy: Mean token entropy of the reply in nats, None if it is not known.
@@ -312,6 +317,7 @@ class TurnRecord:
     valid: bool
     invalid_reason: str = ""
     progress: float = 0.0
+    progress_before: float = 0.0
     reward: float = 0.0
     turn_reward: Mapping[str, float] = field(default_factory=dict)
     entropy: float | None = None

@@ -52,9 +52,9 @@ class Turns:
     range by at most 1e-6 was rounded, and is set to the end of the range.
 
     Only `group`, `outcome` and `trajectory` must be given. Reading a column that was left out, as a
-    method does that needs it, raises `MissingColumn`. `turn_reward`, `entropy` and `gold_logprob`
-    are None instead if they were left out; `read_measured` and `verifier_reward`
-    raise `MissingColumn`.
+    method does that needs it, raises `MissingColumn`. `turn_reward`, `entropy`, `gold_logprob`
+    and `progress_before` are None instead if they were left out; `read_measured` and
+    `verifier_reward` raise `MissingColumn`.
 
     Args:
         group: [M] int, task group; trajectories of a group share the task and its initial state.
@@ -71,6 +71,8 @@ class Turns:
         entropy: [N] mean token entropy of the action in nats, or None.
         gold_logprob: [N] mean log-probability of the tokens of the right answer in nats, if the
             model had to give it at once instead of taking the action, or None.
+        progress_before: [N] progress before the turn, in [0, 1], which is read of first turns; None
+            for trajectories that begin at 0.
         outcome_in_reward: True if `reward` on the last turn of a trajectory includes the outcome,
             as in a Gymnasium environment: the outcome is subtracted there. The numbers are never
             looked at to find out.
@@ -97,6 +99,7 @@ class Turns:
     turn_reward_names: tuple[str, ...] = ()
     entropy: NDArray[np.float64] | None = None
     gold_logprob: NDArray[np.float64] | None = None
+    progress_before: NDArray[np.float64] | None = None
     outcome_in_reward: InitVar[bool] = False
 
     def __post_init__(self, outcome_in_reward: bool) -> None:
@@ -142,6 +145,14 @@ class Turns:
         """Index of each turn in its trajectory, from 0: [N]."""
         first = np.searchsorted(self.trajectory, np.arange(len(self.group)))
         return np.arange(len(self)) - first[self.trajectory]
+
+    def read_gain(self) -> NDArray[np.float64]:
+        """Progress that each turn made, which need not begin at 0: [N]."""
+        start = 0.0 if self.progress_before is None else self.progress_before
+        gain: NDArray[np.float64] = self.progress - np.where(
+            self.position == 0, start, np.roll(self.progress, 1)
+        )
+        return gain
 
     @property
     def last(self) -> NDArray[np.bool_]:
@@ -212,8 +223,8 @@ class Turns:
         Args:
             episodes: Objects with `group`, `outcome`, `goal` and `turns`. A turn has `reward`,
                 `valid`, `progress`, `anchor` (of the state in which it was taken) and `action`.
-                It may have `entropy`, `gold_logprob`, and `turn_reward`, a mapping from verifier
-                names to rewards; then every turn of the batch must have it.
+                It may have `entropy`, `gold_logprob`, `progress_before`, and `turn_reward`, a
+                mapping from verifier names to rewards; then every turn of the batch must have it.
             outcome_in_reward: As in `Turns`.
         """
         played = list(episodes)

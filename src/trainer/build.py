@@ -17,6 +17,8 @@ import torch
 from agent_envs import evaluation
 from trainer.engine import Decoding, Sampler
 from trainer.engine.own import OwnEngine
+from trainer.errors import Problems
+from trainer.model import pretrained
 from trainer.model.policy import Model, Policy
 from trainer.play import failures
 from trainer.play.partner import PolicyPartner
@@ -163,8 +165,13 @@ def evaluate_model(recipe: Recipe, run: Path | None = None) -> Evaluation:
     source = None if run is None else Checkpoints(run / "checkpoints").latest()
     if run is not None and source is None:
         raise CheckpointError(f"{run} has no checkpoint yet; train on with --resume")
-    held_out = make_rollouts(recipe, recipe.eval.split)
-    panel = evaluation.draw_panel(held_out.panel, recipe.eval.tasks)
+    problems = Problems()
+    with problems.note():
+        pretrained.open_model(str(source or recipe.policy.model))
+    with problems.note():
+        held_out = make_rollouts(recipe, recipe.eval.split)
+        panel = evaluation.draw_panel(held_out.panel, recipe.eval.tasks)
+    problems.refuse()
     policy = load_policy(recipe.policy, source)
     with (
         TemporaryDirectory() as folder,

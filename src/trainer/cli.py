@@ -151,10 +151,8 @@ def train(
         run(made, folder, resume=resume, console=page, track=track or ())
     except KeyboardInterrupt as error:
         if is_first:
-            page.print(
-                f"{error or 'stopped'}; continue with: agent-envs train {folder} --resume",
-                soft_wrap=True,
-            )
+            more = f"; continue with: agent-envs train {folder} --resume" if is_run(folder) else ""
+            page.print(f"{str(error) or 'stopped'}{more}", soft_wrap=True)
         raise typer.Exit(getattr(error, "code", 130)) from None
     if is_first:
         _print_summary(folder, page)

@@ -24,7 +24,7 @@ from agent_envs.cli.options import parse_assignment
 from agent_envs.machine import write_text
 from trainer import recipes
 from trainer.engine import EngineOptions, Sampling
-from trainer.errors import RecipeError
+from trainer.errors import Problems, RecipeError
 from trainer.learn.sft import Sft
 from trainer.learn.update import Update
 from trainer.model.policy import Model
@@ -162,7 +162,11 @@ def load(recipe: str | Path | recipes.Composition, overrides: Iterable[str] = ()
     else:
         words = [recipe] if os.path.isfile(recipe) else str(recipe).split()
         tree = recipes.compose(words).tree()
-    pairs = [_assignment(override) for override in overrides]
+    pairs, problems = [], Problems()
+    for override in overrides:
+        with problems.note():
+            pairs.append(_assignment(override))
+    problems.refuse()
     before = tree.get("credit", {}).get("name")
     if any(key == ("credit", "name") and value != before for key, value in pairs):
         tree.get("credit", {}).pop("options", None)  # they belong to another estimator
@@ -178,9 +182,8 @@ def parse(tree: Mapping[str, Any]) -> Recipe:
         RecipeError: A key is unknown, or a value is invalid.
     """
     known = _options(Recipe)
-    for key, _ in flatten(tree, known):
-        if key not in known:
-            raise RecipeError(_explain_unknown(key))
+    if unknown := [key for key, _ in flatten(tree, known) if key not in known]:
+        raise RecipeError("; ".join(map(_explain_unknown, unknown)))
     return make_options(Recipe, tree)
 
 

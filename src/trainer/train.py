@@ -31,7 +31,6 @@ from credit.filters import has_signal
 from trainer import recipe as recipes
 from trainer.build import cores, derive, make_engine
 from trainer.learn import sft
-from trainer.learn.correction import correct_rows, fill_entropies
 from trainer.learn.rows import make_rows
 from trainer.methods import Experience
 from trainer.play.source import draw_tasks
@@ -47,8 +46,6 @@ from trainer.scale import parallel
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from trainer.learn.rows import Row
-    from trainer.play.records import Episode
     from trainer.recipe import Recipe
 
 
@@ -66,26 +63,39 @@ class Loop(Session):
 
     def take_steps(self) -> None:
         """Take the steps up to the last one."""
+        self.stop.began = True
         self.stop_if_asked()
         if self.step == 0 and not self.warm:
             self.start()
-        while self.step < self.last:
+        while self.pending or self.step < self.last:
+            if not self.pending:
+                self.stop_if_asked()
+                self.step += 1
+                self.take_step()
+            self.finish_step()
+
+    def take_step(self) -> None:
+        """Take a step; its values are then pending."""
+        began = time.monotonic()
+        values = self.imitate() if self.step <= self.warm else self.improve()
+        self.source.settle()  # nothing is sampled while weights change
+        if self.step >= self.warm:  # before, nothing is sampled at all
+            self.engine.sync(self.policy, self.step)
+        self.pending = values | {"seconds": time.monotonic() - began}
+
+    def finish_step(self) -> None:
+        """Evaluate, log and save what is due after a step; a stopped run does it when resumed."""
+        values = self.pending
+        if self.step >= self.warm and self.is_due(self.recipe.eval.every):
             self.stop_if_asked()
-            self.step += 1
-            began = time.monotonic()
-            values = self.imitate() if self.step <= self.warm else self.improve()
-            self.source.settle()  # nothing is sampled while weights change
-            if self.step >= self.warm:  # before, nothing is sampled at all
-                self.engine.sync(self.policy, self.step)
-            values["seconds"] = time.monotonic() - began
-            if self.step >= self.warm and self.is_due(self.recipe.eval.every):
-                values |= self.evaluate()
-            done = self.step - self.warm
-            self.log_step(*(("rl", done) if done > 0 else ("sft", self.step)), values)
-            if self.step == self.warm:
-                self.start()
-            elif self.is_due(self.recipe.run.save_every):
-                self.save()
+            values |= self.evaluate()
+        done = self.step - self.warm
+        self.log_step(*(("rl", done) if done > 0 else ("sft", self.step)), values)
+        self.pending = {}
+        if self.step == self.warm:
+            self.start()
+        elif self.is_due(self.recipe.run.save_every):
+            self.save()
 
     def imitate(self) -> dict[str, float]:
         """One supervised step on demonstrations of newly drawn training tasks."""
@@ -110,9 +120,8 @@ class Loop(Session):
         began = time.monotonic()
         played = self.drop_failed(*self.source.take(self.step, sampler))
         seconds = time.monotonic() - began
-        rows, differences = self.correct_rows(
-            played, make_rows(played, max_tokens=recipe.sampling.max_tokens)
-        )
+        rows = make_rows(played, max_tokens=recipe.sampling.max_tokens)
+        rows, differences = self.correct_rows(played, rows)
         turns = credit.Turns.from_episodes(played)
         rng = np.random.default_rng(derive(seed, self.step, "credit"))
         rows, advantage, learned, more, failed = self.method.credit(
@@ -149,27 +158,6 @@ class Loop(Session):
         if said := self.stalled.note_step(values):
             self.log.warning(self.step, said)
         return values
-
-    def correct_rows(
-        self, played: list[Episode], rows: list[Row]
-    ) -> tuple[list[Row], dict[str, float]]:
-        """The rows with importance weights, if the engine is not the policy, and values to log.
-
-        `staleness` is the number of updates since the oldest weights that sampled.
-        """
-        engine, policy, tokens = self.recipe.engine, self.policy, self.recipe.update.tokens
-        if engine.name == "own" and not engine.corrects:
-            return rows, {}
-        temperature = self.recipe.sampling.temperature
-        fill_entropies(policy, played, rows, tokens=tokens, temperature=temperature)
-        oldest = min(step.version for episode in played for step in episode.steps)
-        values: dict[str, float] = {"staleness": self.step - 1 - oldest}
-        if engine.corrects:
-            rows, weighed = correct_rows(
-                policy, rows, engine.correction, tokens=tokens, temperature=temperature
-            )
-            values |= weighed
-        return rows, values
 
 
 def train(

@@ -191,6 +191,11 @@ def test_the_environments_own_verdict_stands_for_a_well_formed_reply():
         ({"on_malformed": "ignore"}, ValueError, "on_malformed 'ignore'; known are skip, attempt"),
         ({"tags": ()}, ValueError, r"needs the action's tag at least, got tags=\(\)"),
         ({"env": gym.make("CartPole-v1")}, TypeError, "ParseReply needs an agent_envs.AgentEnv"),
+        (
+            {"env": gym.Wrapper(ParseReply(Hallway()))},
+            ValueError,
+            "leave the second ParseReply out",
+        ),
         ({"env": alter(reply_form="<a>{action}</a>")}, ValueError, "reads whole replies itself"),
     ],
 )

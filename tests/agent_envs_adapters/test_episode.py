@@ -76,7 +76,7 @@ def test_the_records_of_an_episode():
                    invalid_reason="format", reward=-0.1),
         TurnRecord(**common, step=2, action="east", anchor="at 0", valid=True, progress=0.5),
         TurnRecord(**common, step=3, action="east", anchor="at 1", valid=True, progress=1.0,
-                   outcome=1.0, success=True),
+                   progress_before=0.5, outcome=1.0, success=True),
     ]  # fmt: skip
 
 

@@ -63,6 +63,7 @@ def batches(draw: st.DrawFn) -> Turns:
         turn_reward_names=("implicit",),
         entropy=rng.exponential(size=total),
         gold_logprob=-rng.exponential(size=total),
+        progress_before=rng.random(total),
     )
 
 
@@ -75,7 +76,7 @@ def rows(turns: Turns, trajectories: Any, **columns: Any) -> Turns:
     made = {
         name: column[chosen if name in whole else taken]
         for name, column in given.items()
-        if name != "turn_reward_names"
+        if name != "turn_reward_names" and column is not None
     }
     lengths = np.bincount(turns.trajectory)[chosen]
     made["trajectory"] = np.repeat(np.arange(len(chosen)), lengths)

@@ -59,6 +59,7 @@ def test_what_a_record_knows_by_itself():
     assert record.to_dict() == PLAIN | {
         "invalid_reason": "",
         "progress": 0.0,
+        "progress_before": 0.0,
         "reward": 0.0,
         "turn_reward": {},
         "entropy": None,
@@ -125,6 +126,7 @@ def test_records_in_any_order_give_the_advantages_of_their_turns(turns, seed):
                     "action": turns.action[row],
                     "valid": bool(turns.valid[row]),
                     "progress": float(turns.progress[row]),
+                    "progress_before": float(turns.progress_before[row]),
                     "reward": float(turns.reward[row]),
                     "entropy": float(turns.entropy[row]),
                     "turn_reward": {"implicit": float(turns.turn_reward[row, 0])},

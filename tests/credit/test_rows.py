@@ -49,6 +49,7 @@ def every_column():
         action=["take", "look", "go", "fly"],
         entropy=[0.1, 0.4, 0.2, 0.9],
         gold_logprob=[-0.5, -2.0, -1.0, -0.25],
+        progress_before=[0.5, 0.0, 0.0, 0.25],
         turn_reward={"implicit": [0.5, 0.25, -1.0, 2.0]},
     )
 

@@ -70,6 +70,18 @@ def test_columns_are_read_only_copies():
     assert turns.reward[0] == 0.0
 
 
+@pytest.mark.parametrize(
+    ("before", "gain"),
+    [
+        (None, [0.2, 0.3, 0.25, 0.25]),  # 0.2 - 0, 0.5 - 0.2; 0.25 - 0, 0.5 - 0.25
+        ([0.2, 0.9, 0.25, 0.9], [0.0, 0.3, 0.0, 0.25]),  # a world that begins at 1/5 and at 1/4
+    ],
+)
+def test_the_first_turn_gains_from_where_its_trajectory_began(before, gain):
+    turns = batch([2, 2], [1, 0], [0, 0], progress=[0.2, 0.5, 0.25, 0.5], progress_before=before)
+    assert turns.read_gain() == pytest.approx(gain)
+
+
 def test_from_episodes():
     plain = {"reward": 0.25, "valid": True, "progress": 0.25, "anchor": "s", "action": "go"}
     turn = SimpleNamespace(**plain, entropy=0.1, gold_logprob=-0.5)
@@ -105,7 +117,7 @@ def test_round_trips_through_parquet(tmp_path_factory, turns):
     path = tmp_path_factory.mktemp("turns") / "turns.parquet"
     turns.to_parquet(path)
     again = Turns.from_parquet(path)
-    for name in (*GOOD, "entropy", "gold_logprob", "turn_reward"):
+    for name in (*GOOD, "entropy", "gold_logprob", "progress_before", "turn_reward"):
         assert getattr(again, name).tolist() == getattr(turns, name).tolist()
 
 

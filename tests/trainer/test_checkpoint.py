@@ -52,7 +52,8 @@ def test_the_same_step_may_be_saved_again(two):
 
 
 MANIFESTS = [
-    b"[]", b"{}", b"3", b"null", b"", b"\xff", b'{"a": 1}', b'{"a": []}', b'{"a": ["x", "y"]}',
+    b"[]", b"{}", b"3", b"null", b"", b"\xff", b'{"a": [1, ""]}', b'{"version": 1, "files": {}}',
+    b'{"version": 2, "files": {"a": [1, ""]}}', b'{"version": 1, "files": {"a": ["x", "y"]}}',
     b"[" * 100_000,
 ]  # fmt: skip
 

@@ -264,7 +264,7 @@ WORDS = [
     ("alfworld", "ENVIRONMENT METHOD .MODEL. or a TOML file, and 'alfworld' has no method: name"),
     ("mgr pocket", "'mgr pocket' has no environment: name one of alfworld, .* or set env.id in"),
     ("", "'' has no environment"),
-    ("/", "no recipe part, TOML file or run folder '/'"),
+    ("/", "no file or run folder '/' in /"),
     ("alfworld mgr gigpo", "one method, got 'mgr' and 'gigpo'"),
     ("alfword mgr", "'alfword', did you mean 'alfworld'.; `agent-envs recipes` lists all"),
 ]

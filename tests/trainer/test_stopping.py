@@ -10,10 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from trainer.run import session
 from trainer.run.checkpoint import Checkpoints
 from trainer.run.checks import RunError
+from trainer.run.metrics import WARNINGS
 from trainer.run.stopping import Stopped, note_signals
-from trainer.train import train
+from trainer.train import Loop, train
 
 from .conftest import count_lines, figures, quiet, same, short, weights
 
@@ -23,6 +25,7 @@ def test_the_first_signal_is_noted_and_the_second_stops(number, capfd):
     before = signal.getsignal(number)
     with pytest.raises(Stopped) as raised, note_signals() as stop:  # noqa: PT012
         assert stop.agree() == 0
+        stop.began = True
         os.kill(os.getpid(), number)
         assert stop.agree() == number
         assert f"{number.name}: the run stops after this step" in capfd.readouterr().err
@@ -48,8 +51,6 @@ def test_a_signal_in_a_step_ends_the_run_after_it(  # noqa: PLR0917
     number, line, whole, corridor, tiny_folder, tmp_path, monkeypatch
 ):
     """In the warm start and after it, at steps that write no checkpoint of their own."""
-    from trainer.train import Loop
-
     log = Loop.log_step
 
     def logged(self, stage, done, values):
@@ -67,6 +68,44 @@ def test_a_signal_in_a_step_ends_the_run_after_it(  # noqa: PLR0917
     train(short(tiny_folder), tmp_path, resume=True, console=quiet())
     assert figures(tmp_path) == figures(whole)
     assert same(weights(tmp_path, 12), weights(whole, 12))
+
+
+def test_a_signal_before_the_first_step_ends_at_once(tiny_folder, corridor, tmp_path, monkeypatch):
+    """While the model is loaded; nothing is promised and nothing is written."""
+    load = session.load_policy
+    monkeypatch.setattr(
+        session, "load_policy", lambda model: (os.kill(os.getpid(), signal.SIGTERM), load(model))
+    )
+    with pytest.raises(Stopped, match="stopped before a step") as raised:
+        train(short(tiny_folder), tmp_path / "run", console=quiet())
+    assert raised.value.code == 143
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("last", [6, 9, 12])
+def test_a_signal_before_an_evaluation_leaves_it_to_the_resumed_run(  # noqa: PLR0917
+    last, whole, corridor, tiny_folder, tmp_path, monkeypatch
+):
+    """After the warm start, within and after the last step; a second stop changes nothing."""
+    take = Loop.take_step
+
+    def taken(self):
+        take(self)
+        if self.step == last:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(Loop, "take_step", taken)
+    with pytest.raises(Stopped, match=f"stopped after step {last}"):
+        train(short(tiny_folder), tmp_path, console=quiet())
+    assert not (tmp_path / "eval" / f"step_{last}.json").exists()
+    assert Checkpoints(tmp_path / "checkpoints").steps()[-1] == last
+    monkeypatch.setattr(Loop, "take_step", take)
+    train(short(tiny_folder), tmp_path, resume=True, console=quiet())
+    assert figures(tmp_path) == figures(whole)
+    assert same(weights(tmp_path, 12), weights(whole, 12))
+    assert (tmp_path / "eval" / f"step_{last}.json").is_file()
+    assert "lacks the lines" not in "".join(p.read_text() for p in tmp_path.glob(WARNINGS))
 
 
 @pytest.mark.slow

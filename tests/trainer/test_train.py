@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import random
 import shutil
@@ -12,9 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from rich.console import Console
 
 from agent_envs import evaluation
+from agent_envs.machine import read_json
 from credit.stats import concentration
 from trainer import recipe, recipes
 from trainer.build import attempt_panel, derive, evaluate_model, make_rollouts
@@ -23,10 +26,11 @@ from trainer.learn.rows import make_rows
 from trainer.play import episode_files as episodes
 from trainer.play.records import Episode, Step
 from trainer.run import metrics
-from trainer.run.checkpoint import CheckpointError, Checkpoints
+from trainer.run.checkpoint import MANIFEST, CheckpointError, Checkpoints, Manifest, _digests
 from trainer.run.checks import RunError, check_folder
-from trainer.run.metrics import describe
+from trainer.run.metrics import WARNINGS, describe
 from trainer.run.run_folder import WarningRecord
+from trainer.run.session import STATE
 from trainer.train import train
 
 from .conftest import count_lines, figures, finish, own_sampler, quiet, same, short, weights
@@ -131,6 +135,47 @@ def test_a_damaged_checkpoint_is_passed_over(whole, tiny_folder, tmp_path):
     with pytest.warns(UserWarning, match=r"model\.safetensors is missing, truncated or.*step_10"):
         train(short(tiny_folder), folder, resume=True, console=quiet())
     assert_same_run(whole, folder, 12)
+
+
+class Stranger:
+    def __reduce__(self):
+        return os.system, ("true",)
+
+
+CHANGES = [
+    ({"step": 10**9}, "its state is that of step 1000000000 of 12"),
+    ({"step": 11}, "its state is that of step 11 of 12"),
+    ({"step": -1}, "step = -1: "),
+    ({"step": None}, "step = None: "),
+    ({"kl_coefficient": float("nan")}, "kl_coefficient = nan: "),
+    ({"more": 1}, "more = 1: "),
+    ({"learner": {}}, "KeyError: 'steps'"),
+    ({"learner": []}, "learner = ..: "),
+    ({"learner": {"steps": 1, "optimizer": {99: {"exp_avg": 0}}}}, "IndexError"),
+    ({"method": Stranger()}, "other objects than tensors and numbers, which may"),
+]
+
+
+@pytest.mark.parametrize(("change", "said"), CHANGES)
+def test_a_checkpoint_of_a_stranger_is_refused_by_name(change, said, whole, tiny_folder, tmp_path):
+    folder = copy_of(whole, tmp_path)
+    path = folder / "checkpoints" / "step_12" / STATE
+    torch.save(torch.load(path) | change, path)
+    manifest = read_json(path.with_name(MANIFEST), Manifest)
+    manifest.files[STATE] = _digests(path.parent)[STATE]
+    path.with_name(MANIFEST).write_text(manifest.model_dump_json())
+    with pytest.raises(CheckpointError, match=rf"(?s)step_12 is of another.*{said}.*--out") as told:
+        train(short(tiny_folder), folder, resume=True, console=quiet())
+    assert "weights_only" not in str(told.value)
+
+
+def test_lines_that_a_log_lacks_are_told_on_resume(whole, tiny_folder, tmp_path):
+    folder = copy_of(whole, tmp_path)
+    lines = (folder / "metrics.jsonl").read_text().splitlines(keepends=True)
+    kept = [line for line in lines if json.loads(line)["step"] not in {4, 5, 12}]
+    (folder / "metrics.jsonl").write_text("".join(kept))
+    train(short(tiny_folder), folder, resume=True, console=quiet())
+    assert "lacks the lines of 3 steps, the first 4;" in (folder / WARNINGS).read_text()
 
 
 def test_a_finished_run_stays_as_it_is(whole, tiny_folder, tmp_path):
@@ -299,7 +344,13 @@ def test_self_chat_and_recorded_conversations_take_a_step(tiny_folder, endpoint,
 
 REFUSALS = {
     "alfworld mt_grpo": r"'mt_grpo' reads info.'turn_reward'., but AlfWorld-v0 .*TurnVerifier",
-    "wiki igpo env.id=AlfWorld-v0 env.options={}": r"'igpo' reads info.'answers'., but AlfWorld",
+    "wiki igpo env.id=AlfWorld-v0 env.options={}": (
+        r"2 problems: .1. credit.name='igpo' reads info.'answers'., but AlfWorld.*; .2. .*'test'"
+    ),
+    "alfworld mgr policy.model=./no/where data=/no credit.options.x=1": (
+        r"3 problems: .1. no model folder '\./no/where'.*; .2. mgr has no option 'x'; known.*"
+        r"; .3. env\.id='AlfWorld-v0': no games in /no"
+    ),
     "sokoban mgr": r"name='mgr' reads the outcome as success.*give it reward='succ",
     "alfworld mgr sampling.recorded=.": r"sampling\.recorded needs credit\.name=dpo, got 'mgr'",
     "alfworld dpo sampling.recorded=nowhere": r"'nowhere' has no \*\.parquet files",

@@ -1,8 +1,8 @@
 """Library: where AlfWorld games come from, the embedded set or a folder of public games.
 
-A public folder is only listed at the start; a game is read when it is played. The user's cache
-folder keeps which games are marked unsolvable, with each file's size and time, so that the next
-start only reads directories.
+At the first start every game of a public folder is read once. The user's cache folder keeps which
+of them are bad or marked unsolvable, with each file's size and time, so that the next start only
+reads directories.
 """
 
 from __future__ import annotations
@@ -19,8 +19,17 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from agent_envs.alfworld.game import LEVELS, SHORT_NAMES, Game, parse_game, read_game
-from agent_envs.assets import BadAsset, MissingAsset, asset, find_data
+from agent_envs.alfworld.game import LEVELS, SHORT_NAMES, Game, load_game, parse_game
+from agent_envs.alfworld.world import World
+from agent_envs.assets import (
+    BadAsset,
+    MissingAsset,
+    Reading,
+    asset,
+    find_data,
+    read_json,
+    unpack_file,
+)
 from agent_envs.machine import find_cache, write_text
 from agent_envs.panels import Panel, one_of, source_of
 
@@ -43,10 +52,12 @@ class Library:
 
     panel: their ids "<source>/<split>/<task>/<trial>", sorted.
     folder: the folder of public games (as in `$ALFWORLD_DATA`), None for the embedded set.
+    reading: what was left out of the split.
     """
 
     panel: Panel
     folder: Path | None
+    reading: Reading
 
     def load(self, task_id: str) -> Game:
         """The game of a task.
@@ -62,8 +73,10 @@ def open_library(
     data: str | os.PathLike[str] = "auto",
     split: str = "train",
     task_types: Iterable[str] | str = (),
+    *,
+    strict: bool = False,
 ) -> Library:
-    """The games of `split` of the given task types.
+    """The games of `split` of the given task types; bad ones are left out with a warning.
 
     data: "auto" (the folder in `$ALFWORLD_DATA` if it is set, else embedded), "embedded", or a
         folder of public games.
@@ -73,13 +86,16 @@ def open_library(
     Raises:
         ValueError: an unknown split, type or level, or a split without games of the types.
         MissingAsset: a folder without games.
+        BadAsset: no game is good, or with `strict`, one is bad.
     """
     one_of("split", split, SPLITS)
     kinds = expand_task_types(task_types)
     folder = _find_folder(data)
     if folder is None:
         return _open_embedded(split, kinds)
-    return _open_public(folder, split, kinds, _digest_folders(folder / FOLDER / split))
+    found = _open_public(folder, split, kinds, _digest_folders(folder / FOLDER / split))
+    found.reading.report(strict=strict)
+    return found
 
 
 def expand_task_types(task_types: Iterable[str] | str) -> frozenset[str]:
@@ -135,10 +151,10 @@ def _load_game(folder: Path | None, task_id: str, _stamp: tuple[int, ...]) -> Ga
 
 
 def read_data(folder: Path | None, task_id: str) -> tuple[Any, str]:
-    """The decoded JSON of a game, and its name for error messages; raises as `read_game`."""
+    """The decoded JSON of a game, and its name for error messages; raises as `load_game`."""
     path = _file_of(folder, task_id)
     if path is not None:
-        return read_game(path), str(path)
+        return read_json(path), str(path)
     line = embedded_games(task_id.split("/")[1])[task_id]
     return {**line, **fill_task_sentence(read_logic(), line["task"])}, f"embedded game {task_id}"
 
@@ -173,20 +189,21 @@ def _find_folder(data: str | os.PathLike[str]) -> Path | None:
 
 @lru_cache(maxsize=16)
 def _open_embedded(split: str, kinds: frozenset[str]) -> Library:
-    return Library(_choose_panel(split, kinds, embedded_games(split), "embedded"), None)
+    return Library(_choose_panel(split, kinds, embedded_games(split), "embedded"), None, Reading())
 
 
 @lru_cache(maxsize=16)
 def _open_public(folder: Path, split: str, kinds: frozenset[str], _contents: str) -> Library:
     """The library of a folder; `_contents` invalidates the cache when the folder changes."""
-    names = list_solvable(folder / FOLDER / split)
+    names, reading = list_solvable(folder / FOLDER / split)
     if not names:
+        reading.report(strict=True)
         raise MissingAsset(
             f"no games of split {split!r} in {folder}: expected {FOLDER}/{split}/<task>/<trial>/"
             f"{FILE} below it; run `alfworld-download` or use another split"
         )
     ids = [f"alfworld/{split}/{name}" for name in names]
-    return Library(_choose_panel(split, kinds, ids, source_of("alfworld", folder)), folder)
+    return Library(_choose_panel(split, kinds, ids, source_of("alfworld", folder)), folder, reading)
 
 
 def _choose_panel(split: str, kinds: frozenset[str], task_ids: Iterable[str], source: str) -> Panel:
@@ -205,30 +222,44 @@ def _digest_folders(split: Path) -> str:
     return blake2b(repr(stamps).encode(), digest_size=16).hexdigest()
 
 
-def list_solvable(split: Path) -> list[str]:
-    """`<task>/<trial>` of each text game below a split's folder, sorted.
+def list_solvable(split: Path) -> tuple[list[str], Reading]:
+    """`<task>/<trial>` of each good text game below a split's folder, sorted, and the bad ones.
 
     Like ALFWorld's own loader, it skips movable receptacles, sliced objects, and games marked as
-    unsolvable. A broken file is listed; it raises when it is played.
+    unsolvable.
     """
-    cache = f"alfworld/{blake2b(bytes(split), digest_size=16).hexdigest()}.json"
-    known: dict[str, list[int]] = {}
-    listing = {}
+    cache = f"alfworld/{blake2b(bytes(split), digest_size=16).hexdigest()}.read.json"
+    known: dict[str, list[Any]] = {}
     with suppress(OSError, TypeError, ValueError):  # missing, or no cache of ours
         known.update(json.loads((find_cache() / cache).read_bytes()))
+    listing, names, reading = {}, [], Reading()
     for file in split.glob(f"*/*/{FILE}"):
         name = f"{file.parts[-3]}/{file.parts[-2]}"
         stamp = [*_read_stamp(file)]
         entry = known.get(name, [])
-        listing[name] = entry if entry[:-1] == stamp else [*stamp, _is_solvable(file, name)]
+        listing[name] = (
+            entry if entry and entry[:-1] == stamp else [*stamp, _find_fault(file, name)]
+        )
+        fault = listing[name][-1]
+        if fault is not None:
+            with reading.record(split, f"{name}/{FILE}"):
+                if fault:
+                    raise BadAsset(fault)
+                names.append(name)
     if listing != known:
         with suppress(OSError):  # without a place to write nothing is cached
             write_text(find_cache() / cache, json.dumps(listing))
-    return sorted(name for name, entry in listing.items() if entry[2])
+    return sorted(names), reading
 
 
-def _is_solvable(file: Path, name: str) -> bool:
+def _find_fault(file: Path, name: str) -> str | None:
+    """Why a game cannot be played, "" if it can, None if it is not meant to be."""
     kind = name.partition("-")[0]
     if kind not in SHORT_NAMES.values() or any(word in name for word in _LEFT_OUT):
-        return False
-    return _UNSOLVABLE.search(file.read_bytes()) is None
+        return None
+    try:
+        if _UNSOLVABLE.search(unpack_file(file)):
+            return None
+        return "nothing is to be done, the goal holds" if World(load_game(file)).won else ""
+    except (ValueError, OSError, RecursionError) as error:
+        return str(error)

@@ -103,12 +103,13 @@ class AlfWorld(AgentEnv):
         dialect: "auto" for the words of each game's own grammar: games from before December 2024
             have `put O in/on R`, other feedback and no `help`. "0.3" plays all games in these
             older words and "0.4" all in today's, on the native engine only.
+        strict: refuse data with bad records, for benchmarks; False leaves them out with a warning.
         render_mode: None or "ansi".
 
     Raises:
         ValueError: an unknown option value; the message suggests the most similar one.
         MissingAsset: a folder without games.
-        BadAsset: at `reset`, a broken game file.
+        BadAsset: no game is good, or with `strict`, one is bad.
         ImportError: `engine="textworld"` without its packages.
     """
 
@@ -129,6 +130,7 @@ class AlfWorld(AgentEnv):
         facts: bool = False,
         walkthrough: bool = False,
         dialect: str = "auto",
+        strict: bool = False,
         render_mode: str | None = None,
     ) -> None:
         one_of("engine", engine, ENGINES)
@@ -140,7 +142,8 @@ class AlfWorld(AgentEnv):
                 "use dialect='auto'"
             )
         self._start = load_genuine_engine() if engine == "textworld" else _start_native
-        self.library = open_library(data, split, task_types)
+        self.library = open_library(data, split, task_types, strict=strict)
+        self.reading = self.library.reading
         super().__init__(self.library.panel, max_turns=max_turns, render_mode=render_mode)
         self.progress = progress
         self.success_reward, self.graded = success_reward, success_reward != 1

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from agent_envs.alfworld.pddl import Atom, Problem
-from agent_envs.assets import BadAsset, MissingAsset
+from agent_envs.assets import BadAsset, read_json
 
 SHORT_NAMES = {
     "pick": "pick_and_place_simple",
@@ -186,30 +186,7 @@ def load_game(path: Path, task_id: str = "") -> Game:
         MissingAsset: no such file.
         BadAsset: not a game; names the file and the place in it.
     """
-    return parse_game(read_game(path), task_id or "/".join(path.parts[-4:-1]), str(path))
-
-
-def read_game(path: Path) -> Any:
-    """The JSON value in a `game.tw-pddl` file.
-
-    Raises:
-        MissingAsset: no such file.
-        BadAsset: not JSON; names the file and the place in it.
-    """
-    try:
-        return json.loads(path.read_bytes())
-    except FileNotFoundError as error:
-        raise MissingAsset(
-            f"{path} does not exist; give the folder of $ALFWORLD_DATA, or get the games "
-            "with `pip install alfworld && alfworld-download`"
-        ) from error
-    except UnicodeDecodeError as error:
-        raise BadAsset(f"{path}: not UTF-8 text at byte {error.start}; get it again") from error
-    except json.JSONDecodeError as error:
-        raise BadAsset(
-            f"{path}: not JSON at line {error.lineno}, column {error.colno} ({error.msg}); the "
-            "file may be truncated: get it again with `alfworld-download`"
-        ) from error
+    return parse_game(read_json(path), task_id or "/".join(path.parts[-4:-1]), str(path))
 
 
 def parse_game(data: Any, task_id: str, source: str) -> Game:

@@ -13,6 +13,7 @@ from agent_envs.appworld.mini import MiniWorld
 from agent_envs.appworld.people import TRAIN_SEEDS
 from agent_envs.appworld.prompt import TEMPLATE
 from agent_envs.appworld.remote import HttpWorld
+from agent_envs.appworld.session import classify_failure
 from agent_envs.contract import AgentEnv, Turn
 from agent_envs.panels import Panel, one_of, source_of
 from agent_envs.replies import split_thoughts
@@ -48,14 +49,8 @@ MARKS = (
     "timed out after",
     "No code available to execute",
 )
-"""Feedback that contains one of these makes a turn invalid."""
+"""With `validity="marks"`, feedback that contains one of these makes a turn invalid."""
 _BLOCK = re.compile(r"```python[ \t]*\r?\n(.*?)```", re.DOTALL)
-_REASONS = (
-    ("format", re.compile("No code available to execute")),
-    ("timeout", re.compile("timed out after|Maximum number of executions")),
-    ("unknown", re.compile("No app named|No API named")),
-    ("refused", re.compile(r"Response status code is 4\d\d")),
-)
 
 
 class AppWorld(AgentEnv):
@@ -77,11 +72,15 @@ class AppWorld(AgentEnv):
         wrap the environment in `ParseReply`.
 
     Validity:
-        A turn is invalid if its feedback contains one of `env.MARKS` (a failure), or if the
-        reply has no block, no call of `apis.` in it, or an unclosed `<think>` of more than
-        `max_thinking` characters. "format" for the reply, "unknown" for an app or API that does
-        not exist, "refused" for a call that an API refuses, "timeout", else "error". Code that ran
-        before a failure takes effect.
+        By effect: a turn is valid if its code ran to its end and an API answered at least one of
+        its calls; what it prints does not matter, and a refusal that it catches is its own affair.
+        "format" for a reply without a block or with an unclosed `<think>` of more than
+        `max_thinking` characters, and for code that calls no API; "unknown" for an app or API that
+        does not exist, "refused" for a call that an API refuses, "timeout", else "error". Code
+        that ran before a failure takes effect. With `backend="http"`, where calls are not seen,
+        by the failure at the end of the feedback and the name `apis` in the code.
+        `validity="marks"` is MGR's published rule (appendix A.5): invalid if the feedback contains
+        one of `env.MARKS`, also in a text that was printed, or the code lacks the text `apis.`.
 
     Progress:
         The share of the task's tests that pass now, of those that did not pass at the start. It is
@@ -121,7 +120,7 @@ class AppWorld(AgentEnv):
 
     Source:
         Trivedi et al., AppWorld: A Controllable World of Apps and People for Benchmarking
-        Interactive Coding Agents, ACL 2024; validity as in MGR, appendix A.5.
+        Interactive Coding Agents, ACL 2024.
 
     Args:
         split: see Tasks and splits.
@@ -133,6 +132,7 @@ class AppWorld(AgentEnv):
         train_seeds: number of tasks of each family in `train`: seeds 0-11, then 20 on.
         reward: see Reward.
         progress: "tests" or "none".
+        validity: "effect" or "marks", see Validity.
         timeout: time limit of one execution in seconds.
         sandbox: "strict" refuses machines whose kernel cannot isolate agent code; "best-effort"
             warns.
@@ -162,6 +162,7 @@ class AppWorld(AgentEnv):
         train_seeds: int = TRAIN_SEEDS,
         reward: str = "success",
         progress: str = "tests",
+        validity: str = "effect",
         timeout: float = 30.0,
         sandbox: str = "strict",
         max_thinking: int = 8000,
@@ -171,6 +172,7 @@ class AppWorld(AgentEnv):
         one_of("backend", backend, ("mini", "http"))
         one_of("reward", reward, ("success", "fraction", "penalty"))
         one_of("progress", progress, ("tests", "none"))
+        one_of("validity", validity, ("effect", "marks"))
         one_of("sandbox", sandbox, ("strict", "best-effort"))
         if timeout <= 0:
             raise ValueError(f"timeout, in seconds, must be above 0, got {timeout}")
@@ -189,6 +191,7 @@ class AppWorld(AgentEnv):
         panel = Panel(split, _select_families(self.world.list_tasks(split), families), source)
         super().__init__(panel, max_turns=max_turns, render_mode=render_mode)
         self.reward, self.progress, self.max_thinking = reward, progress, max_thinking
+        self.validity = validity
         self.graded = reward != "success"
 
     def begin(self, task_id: str) -> tuple[str, Turn]:
@@ -207,12 +210,16 @@ class AppWorld(AgentEnv):
 
     def act(self, action: str) -> Turn:
         """Run the code of a reply."""
-        code, neat = read_reply(action, self.max_thinking)
+        code, endless = read_reply(action)
         if not code:
             return self._make_turn(_NO_BLOCK, "", "format")
         feedback = self.world.execute(code)
+        if self.validity == "marks":
+            fault = classify_feedback(feedback) or ("" if "apis." in code else "format")
+        else:
+            fault = self.world.find_fault(code, feedback)
         return self._make_turn(
-            feedback, code, classify_feedback(feedback) or ("" if neat else "format")
+            feedback, code, fault or ("format" if endless > self.max_thinking else "")
         )
 
     def close(self) -> None:
@@ -275,25 +282,20 @@ def _select_families(ids: tuple[str, ...], families: Sequence[str] | None) -> tu
     return tuple(task_id for task_id in ids if tasks.family_of(task_id) in families)
 
 
-def read_reply(reply: str, max_thinking: int) -> tuple[str, bool]:
-    """The code of a reply, "" if there is none, and whether the reply has the right form.
+def read_reply(reply: str) -> tuple[str, int]:
+    """The code of a reply, "" if there is none, and the characters of an unclosed `<think>`.
 
-    The code is the first ```python block outside of closed thoughts. The form is right with a block
-    that calls `apis.`, and without an unclosed `<think>` of more than `max_thinking` characters.
+    The code is the first ```python block outside of closed thoughts.
     """
     _, said, endless = split_thoughts(reply)
     block = _BLOCK.search(said) or _BLOCK.search(endless)
-    code = block[1].strip("\n") if block else ""
-    return code, "apis." in code and len(endless) <= max_thinking
+    return block[1].strip("\n") if block else "", len(endless)
 
 
 def classify_feedback(feedback: str) -> str:
-    """The `info["invalid_reason"]` of feedback; "" if the turn is valid."""
+    """The `info["invalid_reason"]` of feedback by MGR's marks; "" if the turn is valid."""
     if not any(mark in feedback for mark in MARKS):
         return ""
-    failure = (
-        feedback[feedback.rfind("Execution failed") :]
-        if "Execution failed" in feedback
-        else feedback
-    )
-    return next((reason for reason, sign in _REASONS if sign.search(failure)), "error")
+    if "No code available to execute" in feedback:
+        return "format"
+    return classify_failure(feedback[max(0, feedback.rfind("Execution failed")) :]) or "error"

@@ -108,11 +108,13 @@ class _Result(NamedTuple):
 
     Attributes:
         output: The text that it printed, and its failure.
+        failed: Whether it failed.
         variables: The key of the variables; None if they cannot be read.
         meddles: Whether the process said, before the code ran, that it might change the process.
     """
 
     output: str
+    failed: bool
     variables: str | None
     meddles: bool
 
@@ -130,6 +132,7 @@ class Interpreter:
         journal: The pieces of code that ran, each with the replies to its calls, as JSON.
         account: What further code may cost.
         lost: Whether the episode cannot go on, since earlier code did not run again.
+        failure: How the last code failed, "error" or "timeout"; "" if it did not.
         key: Key of the state that later code can observe; equal for equal variables.
     """
 
@@ -139,7 +142,7 @@ class Interpreter:
         self.sandbox = sandbox
         self.journal: list[tuple[str, list[bytes]]] = []
         self.account = Account()
-        self.key, self.lost = "", False
+        self.key, self.lost, self.failure = "", False, ""
         self._meddled = False  # no key of variables is believed from then on
         self._process: Process | None = None
 
@@ -155,6 +158,7 @@ class Interpreter:
         Raises:
             SandboxError: No interpreter can be started.
         """
+        self.failure = "error" if code.strip() else ""
         if self.lost:
             return LOST.format("see above")
         if not code.strip():
@@ -165,6 +169,7 @@ class Interpreter:
             self.account.keep(len(code))
             result = self._try_twice(lambda: self._run(code, answer, replies))
         except LateError:
+            self.failure = "timeout"
             return TIMED_OUT.format(self.timeout)
         except EndedError as error:
             return DIED.format(error)
@@ -174,6 +179,7 @@ class Interpreter:
         self.journal.append((code, replies))
         self._meddled |= result.meddles
         self.key = self._make_key(code, replies, result)
+        self.failure = "error" if result.failed else ""
         return result.output
 
     def close(self) -> None:
@@ -285,7 +291,8 @@ def _read_message(body: bytes) -> _Result | tuple[str, str, dict[str, Any]] | No
         if "output" in message:
             key = message["variables"]
             known = None if key is None else str(key)[:_KEY]
-            return _Result(str(message["output"]), known, meddles=False)
+            failed = bool(message.get("failed"))
+            return _Result(str(message["output"]), failed, known, meddles=False)
         if "meddles" in message:
             return None
         app, api, given = message["call"]

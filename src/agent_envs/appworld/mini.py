@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agent_envs.appworld import tasks
 from agent_envs.appworld.apps import APPS
 from agent_envs.appworld.families.plan import judge, list_effects
 from agent_envs.appworld.interpreter import Interpreter
 from agent_envs.appworld.people import TRAIN_SEEDS
-from agent_envs.appworld.session import Opened, Session, Verdict
+from agent_envs.appworld.session import Opened, Session, Verdict, classify_failure
 
 if TYPE_CHECKING:
     from agent_envs.appworld.session import Effect
@@ -40,6 +40,7 @@ class MiniWorld:
         self.timeout, self.sandbox, self.train_seeds = timeout, sandbox, train_seeds
         self.task_id = ""
         self._harmed = 0
+        self._errors: list[str] = []
         self._lost: list[Effect] = []
 
     def list_tasks(self, split: str) -> tuple[str, ...]:
@@ -68,7 +69,26 @@ class MiniWorld:
         """
         self._session.begin()
         self._harmed, self._lost = len(self._session.ledger.unasked), self._session.lost
-        return self._interpreter.execute(code, self._session.call)
+        self._errors = []
+
+        def answer(app: str, api: str, given: dict[str, Any]) -> dict[str, Any]:
+            reply = self._session.call(app, api, given)
+            self._errors.append(reply.get("error", ""))
+            return reply
+
+        return self._interpreter.execute(code, answer)
+
+    def find_fault(self, code: str, feedback: str) -> str:  # noqa: ARG002
+        """Why the last execution is invalid, by what its calls returned; "" if it is not.
+
+        It needs a call that an API answered, and to run to its end.
+        """
+        failure = self._interpreter.failure
+        if failure == "timeout" or not (failure or self._errors):
+            return failure or "format"
+        if failure or all(self._errors):
+            return classify_failure(self._errors[-1] if self._errors else "") or "error"
+        return ""
 
     def is_completed(self) -> bool:
         """Whether `complete_task` was called."""

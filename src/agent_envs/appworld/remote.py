@@ -7,9 +7,11 @@ and whenever it fails.
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -27,7 +29,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from agent_envs.appworld.interpreter import DIED, TIMED_OUT
-from agent_envs.appworld.session import Opened, Verdict
+from agent_envs.appworld.session import Opened, Verdict, classify_failure
 from agent_envs.assets import MissingAsset, expand_path
 from agent_envs.panels import one_of
 from agent_envs.web import check_url
@@ -42,6 +44,7 @@ EASY = frozenset(_EASY.split())
 GRACE = 60.0  # seconds that a server may take in addition to the timeout of the code
 LARGEST = 4_000_000  # bytes of an answer; the output of code can be of any length
 _OK, _SERVER_ERROR = 200, 500
+_FAILED = re.compile(r"^Execution failed\. Traceback:", re.MULTILINE)
 _TOO_LONG = f"Execution failed. Traceback:\nException: The output is longer than {LARGEST} bytes."
 SETUP = """\
 python3.11 -m venv {venv}
@@ -177,6 +180,13 @@ class HttpWorld:
                 return DIED.format(error)
         self._history.append((code, _hash(output)))
         return output
+
+    def find_fault(self, code: str, feedback: str) -> str:
+        """Why an execution is invalid: it calls no API, or ended in a failure; "" if it is not."""
+        if failed := _FAILED.search(feedback):
+            return classify_failure(feedback[failed.start() :]) or "error"
+        names = (getattr(node, "id", "") for node in ast.walk(ast.parse(code)))
+        return "" if "apis" in names else "format"
 
     def is_completed(self) -> bool:
         """Whether the agent has ended the task."""

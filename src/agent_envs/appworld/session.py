@@ -11,6 +11,7 @@ with those requested. It is append-only: undoing something in the apps does not 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -35,8 +36,20 @@ Row = Mapping[str, Any]
 _KEYS = 2**128
 
 
+_FAULTS = (
+    ("timeout", re.compile("timed out after|Maximum number of executions")),
+    ("unknown", re.compile("No app named|No API named")),
+    ("refused", re.compile(r"Response status code is 4\d\d")),
+)
+
+
 class Refusal(Exception):
     """An API refuses a call; the arguments are an HTTP status and a message."""
+
+
+def classify_failure(text: str) -> str:
+    """The `info["invalid_reason"]` of the text of a failure; "" if it is none of a call."""
+    return next((fault for fault, sign in _FAULTS if sign.search(text)), "")
 
 
 class Opened(NamedTuple):

@@ -2,14 +2,32 @@
 
 import os
 from importlib.metadata import entry_points
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from agent_envs import __version__
 
 COMMANDS = "agent_envs.commands"
 """The group of entry points whose objects are commands: functions, or Typer apps of several."""
+
+
+class Command(TyperCommand):
+    """A command that explains options of a recipe that are written with dashes."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As typer, which would say of `--steps 5` only that there is no such option."""
+        known = {"--help", *(o for p in self.params for o in p.opts if o.startswith("-"))}
+        takes = any("KEY=VALUE" in str(getattr(one, "metavar", "")) for one in self.params)
+        for name in (word.partition("=")[0] for word in args if takes):
+            if name.startswith("--") and name not in known:
+                raise typer.BadParameter(
+                    f"no option {name}; this command has {', '.join(sorted(known))}, and those of "
+                    f"a recipe or environment have no dashes: {name[2:].replace('-', '_')}=VALUE"
+                )
+        return super().parse_args(ctx, args)
+
 
 app = typer.Typer(
     name="agent-envs",
@@ -22,7 +40,7 @@ for _point in entry_points(group=COMMANDS):
     if isinstance(_command, typer.Typer):
         app.add_typer(_command, name=_point.name)
     else:
-        app.command(_point.name)(_command)
+        app.command(_point.name, cls=Command)(_command)
 
 
 def _print_version(given: bool) -> None:

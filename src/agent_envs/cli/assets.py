@@ -1,6 +1,8 @@
 """The command `agent-envs assets`."""
 
 import os
+import warnings
+from collections import Counter
 from collections.abc import Iterator
 from hashlib import sha256
 from importlib.resources import files
@@ -8,10 +10,11 @@ from importlib.resources.abc import Traversable
 from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from agent_envs.assets import BadRecord, MissingAsset
 from agent_envs.cli.console import DataTable, make_console
 
 PUBLIC = (
@@ -44,22 +47,30 @@ PUBLIC = (
 
 
 def assets(
-    prepare: Annotated[
+    task: Annotated[
         str | None,
-        typer.Argument(metavar="[appworld]", help="Print the commands that prepare it instead."),
+        typer.Argument(
+            metavar="[appworld | check FOLDER]",
+            help="Print the commands that prepare AppWorld, or check the public files of a folder.",
+        ),
     ] = None,
+    folder: Annotated[Path | None, typer.Argument(hidden=True)] = None,
     *,
     venv: Annotated[Path, typer.Option(help="Folder of AppWorld's virtual environment.")] = Path(
         "/opt/appworld"
     ),
 ) -> None:
     """List the data of the package, and the public data found on this machine."""
-    if prepare is not None:
+    if task is not None:
         from agent_envs.panels import one_of
 
-        one_of("name", prepare, ("appworld",))
-        _print_appworld(venv)
-        return
+        one_of("name", task, ("appworld", "check"))
+        if task == "appworld":
+            _print_appworld(venv)
+            return
+        if folder is None or not folder.is_dir():
+            raise MissingAsset(f"`assets check` needs a folder of public files, got {folder}")
+        raise typer.Exit(_check_folder(folder.expanduser().absolute()))
     page = make_console()
     shipped = DataTable("shipped", "bytes", "sha256", title="env_assets", box=None)
     for name, file in _shipped(files("env_assets")):
@@ -93,6 +104,91 @@ def _print_appworld(venv: Path) -> None:
         f"agent-envs train appworld mgr data={quote(root)} eval.split=dev env.options.backend=http "
         f"\"env.options.server='{server}'\""
     )
+
+
+def _check_folder(folder: Path) -> int:
+    """Print what is bad in the public files below a folder: 0 if nothing, 1, 2 without any."""
+    page, bad = make_console(), dict[BadRecord, None]()
+    counts = dict[tuple[str, str], int]()
+    for name, where, options in _find_public(folder):
+        try:
+            found, faults = _check_tasks(name, where, options)
+        except (ValueError, MissingAsset) as error:
+            if ": no level" in str(error) or (name == "SearchQA-v0" and not [*where.glob("qa.*")]):
+                page.print(f"{where}: no data of {name}: {error}")
+                continue
+            found, faults = (
+                Counter({str(where): 1}),
+                [BadRecord(str(where), "as a whole", f"{error}")],
+            )
+        counts |= {(name, file): count for file, count in found.items()}
+        bad |= dict.fromkeys(faults)
+    for fault in bad:
+        page.print(f"{fault.file}, {fault.place}: {fault.reason}")
+    table = DataTable("environment", "file", "records", "bad", box=None)
+    for (name, file), count in counts.items():
+        table.add_row(name, file, f"{count:,}", f"{sum(fault.file == file for fault in bad):,}")
+    page.print(table if counts else f"no public files of an environment below {folder}")
+    return 2 if not counts else int(bool(bad))
+
+
+def _find_public(folder: Path) -> Iterator[tuple[str, Path, dict[str, Any]]]:
+    """Environment, place and options of each set of public files below a folder."""
+    from agent_envs.alfworld.data import FOLDER, SPLITS
+    from agent_envs.retrieval.factory import Scripted
+    from agent_envs.search_qa.data import ENDINGS
+    from agent_envs.sokoban.levels import FORMATS
+
+    for where in (folder, *sorted(path for path in folder.rglob("*") if path.is_dir())):
+        names = sorted(path.name for path in where.iterdir())
+        if where.name == FOLDER:
+            for split in (split for split in SPLITS if split in names):
+                yield "AlfWorld-v0", where / split, {"data": where, "split": split}
+        elif FOLDER in where.relative_to(folder.parent).parts:
+            continue
+        elif any(name.startswith("items_shuffle") for name in names):
+            has_requests = any(name.startswith("items_human_ins") for name in names)
+            for goals in ("synthetic", "human")[: 1 + has_requests]:
+                yield "WebShop-v0", where, {"data": where, "split": "all", "goals": goals}
+        elif any(name.endswith(ENDINGS) for name in names):
+            options = {"retriever": Scripted({}), "max_turns": 1}
+            yield "SearchQA-v0", where, {"data": where, "split": "all", **options}
+        for name in names:
+            if name.removesuffix(".gz").endswith(FORMATS):
+                yield "Sokoban-v0", where / name, {"levels": where / name, "solver_budget": 0}
+
+
+def _check_tasks(
+    name: str, where: Path, options: dict[str, Any]
+) -> tuple[Counter[str], list[BadRecord]]:
+    """The number of records by file, and the bad ones; every task is built and played one turn.
+
+    Raises:
+        ValueError: the files are not of this environment, or all records are bad.
+    """
+    import gymnasium as gym
+
+    from agent_envs.experts import experts_of
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        env: Any = gym.make(name, disable_env_checker=True, **options).unwrapped
+    faults, tasks = list(env.reading.bad), f"{where}, tasks"
+    solve = experts_of(type(env)).get("oracle")
+    for task_id in env.panel.task_ids:
+        why = ""
+        try:
+            _, info = env.reset(options={"task_id": task_id})
+            why = "it has no solution" if info.get("dead_end") else ""
+            action = solve(env).act() if solve else info["admissible_actions"][0]
+            *_, info = env.step(env.reply_form.format(thought="", action=action) or action)
+            if not info["valid"] or (name == "SearchQA-v0" and not info["success"]):
+                why = f"its first action is not accepted, got {action!r:.80}"
+        except Exception as error:  # noqa: BLE001  whatever it is, it is named
+            why = f"{type(error).__name__}: {error}"
+        faults += [BadRecord(tasks, task_id, why)] * bool(why)
+    counts = env.reading.good + Counter(fault.file for fault in env.reading.bad)
+    return counts + Counter({tasks: len(env.panel)}), faults
 
 
 def _shipped(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, Traversable]]:

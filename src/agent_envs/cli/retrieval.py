@@ -72,12 +72,13 @@ def _corpus(data: str) -> "Corpus":
 
     path = Path(data)
     if path.is_file():
-        return Corpus(path)
-    if data in ("auto", "embedded"):
+        found: Corpus | None = Corpus(path)
+    elif data in ("auto", "embedded"):
         found = open_data(data).corpus
     else:
         files = sorted(path.glob("corpus.jsonl*"))
         found = Corpus(files[0]) if files else None
     if found is None:
         raise MissingAsset(f"no corpus.jsonl in {data}; put one there or name a file")
+    found.reading.report(strict=False)
     return found

@@ -5,12 +5,10 @@ A corpus is a JSON-lines file that is read on access, so that millions of passag
 
 from __future__ import annotations
 
-import gzip
+import codecs
 import json
-import lzma
 import mmap
-import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -19,7 +17,8 @@ from typing import Any, NamedTuple, Protocol, overload, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from agent_envs.assets import BadAsset, MissingAsset
+from agent_envs.assets import BadAsset, Reading, unpack_file
+from agent_envs.contract import encodable
 
 
 class Passage(NamedTuple):
@@ -86,35 +85,41 @@ class Corpus(Sequence[Passage]):
 
     A line is `{"id", "title", "text"}`, or `{"id", "contents"}` as in Search-R1, with the title in
     the first line of `contents`. A compressed file (`.gz`, `.xz`) is decompressed into memory.
+    Every line is read once at the start; invalid ones, and later ones with the same id, are left
+    out, which `reading` counts.
 
     Raises:
         MissingAsset: There is no such file.
-        BadAsset: It has no passages or cannot be decompressed; on access, an invalid line.
+        BadAsset: It has no passages or cannot be decompressed.
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self.reading = path, Reading()
         self._data = _map_file(path)
         ends = np.flatnonzero(np.frombuffer(self._data, np.uint8) == ord("\n"))
         starts = np.concatenate([[0], ends + 1])
         stops = np.concatenate([ends, [len(self._data)]])
-        full = stops > starts  # drops empty lines
-        self._starts, self._stops = starts[full], stops[full]
-        if not len(self._starts):
+        starts[0] += len(codecs.BOM_UTF8) * (self._data[:3] == codecs.BOM_UTF8)
+        good, ids = [], set()
+        for at, line in enumerate(map(slice, starts.tolist(), stops.tolist())):
+            if self._data[line].strip():
+                with self.reading.record(path, f"line {at + 1}"):
+                    name = parse_passage(json.loads(self._data[line])).id
+                    if name in ids:
+                        raise ValueError(
+                            f"a passage needs an id of its own, got {name!r:.60} again"
+                        )
+                    ids.add(name)
+                    good.append(at)
+        self._starts, self._stops = starts[good], stops[good]
+        if not good:
+            self.reading.report(strict=True)
             raise BadAsset(f"{path} has no passages; it needs one JSON object per line")
 
     @cached_property
     def place(self) -> dict[str, int]:
-        """Place of each passage by its id.
-
-        Raises:
-            BadAsset: An id occurs twice.
-        """
-        places: dict[str, int] = {}
-        for at, passage in enumerate(self):
-            if places.setdefault(passage.id, at) != at:
-                raise BadAsset(f"{self.path}: passage id {passage.id!r} occurs twice")
-        return places
+        """Place of each passage by its id."""
+        return {passage.id: at for at, passage in enumerate(self)}
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -126,12 +131,8 @@ class Corpus(Sequence[Passage]):
     def __getitem__(self, at: int | slice) -> Passage | list[Passage]:
         if isinstance(at, slice):
             return [self[i] for i in range(*at.indices(len(self)))]
-        line = self._data[self._starts[at] : self._stops[at]]
-        try:
-            return parse_passage(json.loads(line))
-        except (ValueError, TypeError, RecursionError) as error:
-            number = at if at >= 0 else at + len(self)
-            raise BadAsset(f"{self.path}, passage {number + 1}: {error}") from error
+        found = parse_passage(json.loads(self._data[self._starts[at] : self._stops[at]]))
+        return found._replace(title=encodable(found.title), text=encodable(found.text))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Corpus:
         return self
@@ -160,7 +161,7 @@ def parse_passage(record: Any) -> Passage:
         record = {"contents": record} if found else {"text": first + rest}
     if not isinstance(record, dict):
         raise TypeError(f"a passage must be an object or a text, got {record!r:.60}")
-    title, text, contents = record.get("title", ""), record.get("text"), record.get("contents")
+    title, text, contents = record.get("title") or "", record.get("text"), record.get("contents")
     if text is None and not isinstance(contents, str):
         raise ValueError(f"a passage needs 'text' or 'contents', got {record!r:.60}")
     first, _, rest = str(contents or "").partition("\n")
@@ -169,28 +170,16 @@ def parse_passage(record: Any) -> Passage:
         title, text = title or (first[1:-1] if quoted else first), rest
     if not isinstance(title, str) or not isinstance(text, str):
         raise TypeError(f"title and text must be strings, got {record!r:.60}")
-    known = record.get("id", record.get("_id"))  # the latter in BEIR
+    known = read_id(record)
     if known is None:
         known = sha256(f"{title}\n{text}".encode(errors="surrogatepass")).hexdigest()[:16]
-    return Passage(str(known), title, text, quoted=contents is None or first != title)
+    return Passage(known, title, text, quoted=contents is None or first != title)
 
 
-def unpack_file(path: Path) -> bytes:
-    """The bytes of a file, decompressed if it is a gzip or xz file.
-
-    Raises:
-        MissingAsset: There is no such file.
-        BadAsset: It cannot be decompressed.
-    """
-    try:
-        packed = path.read_bytes()
-        if path.suffix == ".gz":
-            return gzip.decompress(packed)
-        return lzma.decompress(packed) if path.suffix == ".xz" else packed
-    except FileNotFoundError:
-        raise MissingAsset(f"no file {path}; it needs one JSON object per line") from None
-    except (gzip.BadGzipFile, lzma.LZMAError, zlib.error, EOFError) as error:
-        raise BadAsset(f"{path} cannot be decompressed: {error}") from error
+def read_id(record: Mapping[str, Any]) -> str | None:
+    """The id of a passage or question, under "id" or "_id" (BEIR), if it has one."""
+    known = record.get("_id") if record.get("id") is None else record["id"]
+    return None if known is None else str(known)
 
 
 def _map_file(path: Path) -> bytes | mmap.mmap:
@@ -198,4 +187,6 @@ def _map_file(path: Path) -> bytes | mmap.mmap:
     if path.suffix in {".gz", ".xz"} or not path.is_file() or not path.stat().st_size:
         return unpack_file(path)
     with path.open("rb") as file:
+        if file.read(2) in {codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE}:
+            return unpack_file(path)
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

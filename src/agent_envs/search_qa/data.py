@@ -12,10 +12,10 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agent_envs.assets import BadAsset, MissingAsset, asset, find_data, require
+from agent_envs.assets import MissingAsset, Reading, asset, find_data
 from agent_envs.contract import encodable
 from agent_envs.panels import Panel, one_of, source_of
-from agent_envs.retrieval.passages import open_corpus, unpack_file
+from agent_envs.retrieval.passages import open_corpus, read_id
 
 if TYPE_CHECKING:
     import os
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.xz", ".json", ".parquet")
 _ANSWERS = ("answers", "golden_answers", "possible_answers", "target")
 _SHARD = re.compile(r"-\d+-of-\d+$")  # in names of files with a part of a split
+_NO_COMMA = re.compile(r"(['\"])\s+(['\"])")  # between texts of a list
 _PAIR = 2
 _TENTHS = {"test": range(1), "val": range(1, 2), "train": range(2, 10)}
 
@@ -59,12 +60,18 @@ class Data:
         folder: The folder, None for the embedded data.
         questions: Questions by id.
         corpus: None if the folder has none; then passages must come from a server.
+        reading: What was left out of the files.
     """
 
     def __init__(
-        self, folder: Path | None, questions: dict[str, Question], corpus: Corpus | None
+        self,
+        folder: Path | None,
+        questions: dict[str, Question],
+        corpus: Corpus | None,
+        reading: Reading,
     ) -> None:
         self.folder, self.questions, self.corpus = folder, questions, corpus
+        self.reading = reading
 
     def panel(self, split: str, kinds: Sequence[str] = ()) -> Panel:
         """The tasks of a split, as named by the questions, or else tenths by a digest of the id.
@@ -99,17 +106,20 @@ class Data:
         return _read_folder, (self.folder,)
 
 
-def open_data(data: str | os.PathLike[str] = "auto") -> Data:
+def open_data(data: str | os.PathLike[str] = "auto", *, strict: bool = False) -> Data:
     """The questions of "embedded", of a folder, or of "auto": `$SEARCH_QA_DATA` if that is set.
 
     A folder has `qa.jsonl`, or files of questions named by their split (JSON lines, a JSON list or
-    parquet; plain, gzip or xz), and optionally `corpus.jsonl`.
+    parquet; plain, gzip or xz), and optionally `corpus.jsonl`. Bad records are left out with a
+    warning.
 
     Raises:
         MissingAsset: A folder without questions.
-        BadAsset: A broken file.
+        BadAsset: No record is good, or with `strict`, one is bad.
     """
-    return _read_folder(find_data(data, "SEARCH_QA_DATA"))
+    found = _read_folder(find_data(data, "SEARCH_QA_DATA"))
+    found.reading.report(strict=strict)
+    return found
 
 
 @lru_cache(maxsize=2)
@@ -122,19 +132,25 @@ def _read_folder(folder: Path | None) -> Data:
     corpora = [where / f"corpus{ending}" for ending in ENDINGS[:3]]
     alone = [where / f"qa{ending}" for ending in ENDINGS if where / f"qa{ending}" in files][:1]
     questions: dict[str, Question] = {}
+    reading = Reading()
     for path in alone or [path for path in files if not path.name.startswith("corpus")]:
         split = "" if names[path] == "qa" else _SHARD.sub("", names[path])
-        for number, row in enumerate(_read_rows(path)):
-            try:
+        for number, (place, row) in enumerate(reading.read_rows(path)):
+            with reading.record(path, place):
                 question = read_question(row, f"{names[path]}-{number}", split)
-            except (TypeError, ValueError) as error:
-                raise BadAsset(f"{path}, question {number + 1}: {error}") from error
-            if questions.setdefault(question.id, question) is not question:
-                raise BadAsset(f"{path}: question {question.id!r} is there twice; give it an id")
+                if question.id in questions:
+                    raise ValueError(
+                        f"a question needs an id of its own, got {question.id!r:.60} again"
+                    )
+                questions[question.id] = question
     if not questions:
+        reading.report(strict=True)
         raise MissingAsset(f"no questions in {where}; put qa.jsonl there, or use data='embedded'")
-    corpus = next((path for path in corpora if path in files), None)
-    return Data(folder, questions, open_corpus(corpus) if corpus else None)
+    corpus = next((open_corpus(path) for path in corpora if path in files), None)
+    if corpus is not None:
+        reading.good += corpus.reading.good
+        reading.bad += corpus.reading.bad
+    return Data(folder, questions, corpus, reading)
 
 
 def read_question(row: Any, name: str, split: str = "") -> Question:
@@ -151,13 +167,13 @@ def read_question(row: Any, name: str, split: str = "") -> Question:
     text = row.get("question") or row.get("query") or inner
     if not isinstance(text, str) or not text.strip():
         raise ValueError(f"a question needs a text under 'question', got {row!r:.80}")
-    given = (encodable(str(answer)) for answer in _read_answers(row) if answer is not None)
-    answers = tuple(dict.fromkeys(given))
+    answers = tuple(dict.fromkeys(_read_answers(row)))
     if not answers:
-        raise ValueError(f"question {text!r:.60} has no answers (one of {_ANSWERS}, 'answer')")
-    ids = (row.get(key) for key in ("id", "_id"))
+        raise ValueError(
+            f"a question needs answers under 'answer' or one of {_ANSWERS}, got {row!r:.80}"
+        )
     return Question(
-        encodable(str(next((known for known in ids if known not in (None, "")), name))),
+        encodable(read_id(row) or name),
         encodable(text),
         answers,
         gold=tuple(str(passage) for passage in _read_list(row.get("gold"))),
@@ -167,19 +183,33 @@ def read_question(row: Any, name: str, split: str = "") -> Question:
     )
 
 
-def _read_answers(row: Mapping[str, Any]) -> list[Any]:
+def _read_answers(row: Mapping[str, Any]) -> list[str]:
     """The accepted answers, in any of the formats."""
     judged = row.get("reward_model")
     if isinstance(judged, Mapping):
         truth = judged.get("ground_truth")
         row = {**row, **(truth if isinstance(truth, Mapping) else {"target": truth})}
-    for key in _ANSWERS:
-        if (found := _read_list(row.get(key))) != []:
+    for keys in (*((key,) for key in _ANSWERS), ("answer", "answer_aliases")):
+        given = [part for key in keys for part in _read_list(row.get(key))]
+        if found := [encodable(text) for text in _iter_texts(given) if text.strip()]:
             return found
-    answer = row.get("answer")
-    if isinstance(answer, Mapping):  # TriviaQA
-        return [*_read_list(answer.get("value")), *_read_list(answer.get("aliases"))]
-    return [*_read_list(answer), *_read_list(row.get("answer_aliases"))]
+    return []
+
+
+def _iter_texts(value: Any) -> Iterator[str]:
+    """The texts of an answer: itself, SQuAD's {"text"}, TriviaQA's {"value", "aliases"}, lists."""
+    if isinstance(value, Mapping):
+        parts = [value[key] for key in ("text", "value", "aliases") if key in value]
+        if not parts:
+            raise ValueError(
+                f"an answer must be a text or have one under 'text', got {value!r:.60}"
+            )
+        value = parts
+    if isinstance(value, str) or not hasattr(value, "__iter__"):
+        yield from () if value is None else (str(value),)
+    else:
+        for part in value:
+            yield from _iter_texts(part)
 
 
 def _read_steps(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -192,34 +222,17 @@ def _read_steps(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _read_list(value: Any) -> list[Any]:
-    """A value as a list: the list itself, one in a text (PopQA), SQuAD's object, or [value]."""
-    if value is None:
-        return []
+    """A value as a list: the list itself, a list or object in a text (PopQA), or [value]."""
     if isinstance(value, str):
-        for read in (json.loads, ast.literal_eval) if value.startswith("[") else ():
+        for read in (json.loads, ast.literal_eval) if value.strip()[:1] in {"[", "{"} else ():
             with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
-                return list(read(value))
-        return [value] if value.strip() else []
-    if isinstance(value, Mapping):
-        return _read_list(value["text"]) if "text" in value else [value]
-    return list(value) if hasattr(value, "__iter__") else [value]
-
-
-def _read_rows(path: Path) -> list[Any]:
-    where = str(path)
-    try:
-        if path.suffix == ".parquet":
-            return list(require("pyarrow.parquet", "train").read_table(path).to_pylist())
-        content = unpack_file(path).decode()
-        if path.suffix == ".json":
-            return list(json.loads(content))
-        rows = []
-        for number, line in enumerate(content.split("\n"), 1):
-            where = f"{path}, line {number},"
-            rows += [json.loads(line)] if line.strip() else []
-    except (ValueError, TypeError, RecursionError) as error:
-        raise BadAsset(f"{where} is broken: {error}") from error
-    return rows
+                # NumPy writes lists without commas
+                parsed = read(_NO_COMMA.sub(r"\1, \2", value.strip()))
+                return _read_list(parsed) if isinstance(parsed, (list, dict)) else [value]
+    if value is None or value == "":
+        return []
+    whole = isinstance(value, (str, Mapping)) or not hasattr(value, "__iter__")
+    return [value] if whole else list(value)
 
 
 def _draw_split(name: str) -> str:

@@ -118,13 +118,14 @@ class SearchQA(AgentEnv):
         anchor: see Anchor.
         passage_characters: length to which passages are truncated; not with `strict_compat`.
         max_searches: None for the protocol's; not with `strict_compat`.
+        strict: refuse data with bad records, for benchmarks; False leaves them out with a warning.
         max_turns: turn limit; None for the protocol's.
         render_mode: None or "ansi".
 
     Raises:
         ValueError: an unknown option, a split without questions, a retriever without a corpus.
         MissingAsset: a folder without questions.
-        BadAsset: a broken file.
+        BadAsset: no record is good, or with `strict`, one is bad.
         ImportError: the packages of the extra [search] are not installed.
         RetrievalError: later, from `step`, a retrieval server that gives no passages.
     """
@@ -150,6 +151,7 @@ class SearchQA(AgentEnv):
         anchor: str = "facts",
         passage_characters: int = 1000,
         max_searches: int | None = None,
+        strict: bool = False,
         max_turns: int | None = None,
         render_mode: str | None = None,
     ) -> None:
@@ -162,7 +164,8 @@ class SearchQA(AgentEnv):
             raise ValueError("with strict_compat set max_turns instead of max_searches")
         if min(k, passage_characters) < 1:
             raise ValueError(f"k and passage_characters must be >= 1: {k}, {passage_characters}")
-        self.data = open_data(data)
+        self.data = open_data(data, strict=strict)
+        self.reading = self.data.reading
         turns = TURNS[protocol] if max_turns is None else max_turns
         super().__init__(self.data.panel(split, kinds), max_turns=turns, render_mode=render_mode)
         allowed = PROTOCOLS[protocol] if max_searches is None else max_searches

@@ -64,7 +64,7 @@ class Oracle:
         missing = [gold for gold in env.question.gold if gold not in env.facts.seen]
         passages = [corpus[corpus.place[gold]] for gold in missing if gold in corpus.place]
         steps = () if env.protocol == "wiki_pages" else env.question.steps
-        questions = {step["gold"]: step["question"] for step in steps if "gold" in step}
+        questions = {str(step.get("gold")): str(step.get("question") or "") for step in steps}
         queries = []
         for passage in passages:  # its question, its title, then also its beginning
             beginning = " ".join(passage.text.split()[:12])

@@ -132,13 +132,14 @@ class WikiSearch(AgentEnv):
         index: kind or folder of its index.
         reward: see Reward.
         article_characters: length to which a result is truncated; not with `strict_compat`.
+        strict: refuse data with bad records, for benchmarks; False leaves them out with a warning.
         max_turns: turn limit; None for the protocol's, 8 with `strict_compat`.
         render_mode: None or "ansi".
 
     Raises:
         ValueError: an unknown option, one that the protocol lacks, a split without questions.
         MissingAsset: a folder without questions or corpus.
-        BadAsset: a broken file.
+        BadAsset: no record is good, or with `strict`, one is bad.
         ImportError: the packages of the extra [search] are not installed.
         RetrievalError: later, from `step`, a retrieval server that gives no passages.
     """
@@ -160,6 +161,7 @@ class WikiSearch(AgentEnv):
         index: str = "flat",
         reward: str = "em",
         article_characters: int = 4000,
+        strict: bool = False,
         max_turns: int | None = None,
         render_mode: str | None = None,
     ) -> None:
@@ -169,7 +171,7 @@ class WikiSearch(AgentEnv):
             raise ValueError(f"strict_compat and {MERGED} need protocol='mt_grpo'")
         if article_characters < 1:
             raise ValueError(f"article_characters must be at least 1, got {article_characters}")
-        self.data = open_data(data)
+        self.data = open_data(data, strict=strict)
         if self.data.corpus is None:
             raise MissingAsset(f"no corpus.jsonl in {self.data.folder}; the pages need it: add one")
         turns = (8 if strict_compat else TURNS[protocol]) if max_turns is None else max_turns

@@ -120,13 +120,14 @@ class Sokoban(AgentEnv):
         action_space: see Action.
         wall: see Validity.
         solver_budget: see Progress; 0 uses only the lower bound of each box's pushes.
+        strict: refuse bad levels, for benchmarks; False leaves them out with a warning.
         max_turns: turn limit.
         render_mode: None, "ansi" or "rgb_array".
 
     Raises:
         ValueError: an unknown option, or settings that no room satisfies; the message says which.
         MissingAsset: no levels.
-        BadAsset: a broken level.
+        BadAsset: no level is good, or with `strict`, one is bad.
     """
 
     metadata = AgentEnv.metadata | {"render_modes": ["ansi", "rgb_array"]}
@@ -149,6 +150,7 @@ class Sokoban(AgentEnv):
         action_space: str = "text",
         wall: str = "valid",
         solver_budget: int = BUDGET,
+        strict: bool = False,
         max_turns: int = 15,
         render_mode: str | None = None,
     ) -> None:
@@ -162,7 +164,8 @@ class Sokoban(AgentEnv):
             )
         self.source: Levels | GeneratedRooms
         if levels is not None:
-            self.source = open_levels(levels, split or "all")
+            self.source = open_levels(levels, split or "all", strict=strict)
+            self.reading = self.source.reading
         else:
             settings = Settings(height, width, boxes, min_solution, max_solution)
             self.source = GeneratedRooms(settings, split or "train", rooms)

@@ -1,19 +1,26 @@
 """Levels from files: Boxoban and XSB, plain or gzip, one or several per file.
 
-A row begins with one of `# @ $ . * +`; any other line, such as a title, separates levels.
+A row begins with one of `# @ $ . * +`, or is run-length encoded, such as `3#|#@#`; any other line,
+such as a title, separates levels.
 """
 
 from __future__ import annotations
 
-import gzip
-import zlib
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_envs.assets import BadAsset, MissingAsset, expand_path, refuse_damaged
+from agent_envs.assets import (
+    BadAsset,
+    MissingAsset,
+    Reading,
+    expand_path,
+    refuse_damaged,
+    unpack_file,
+)
 from agent_envs.panels import Panel, one_of, source_of
 from agent_envs.sokoban.board import MAX_SIDE, Room, iter_cells, iter_waves
 from agent_envs.sokoban.rooms import SHARES, find_split
@@ -25,6 +32,7 @@ FORMATS = (".txt", ".xsb", ".sok")
 BLANKS = " -_"
 WALLS, PLAYERS, BOXES, TARGETS = "#", "@+", "$*", ".*+"
 ROWS = tuple("#@$.*+")
+_RUN = re.compile(r"(?<!\d)(\d{1,2})(?:\(([#@$.*+ _-]+)\)|([#@$.*+ _-]))")
 
 
 @dataclass(frozen=True)
@@ -32,12 +40,13 @@ class Levels:
     """The levels of some files, optionally only those of one split.
 
     panel: ids "<file>/<number in the file, from 0>", files sorted by name.
-    rooms: by id. shape: height and width of the largest.
+    rooms: by id. shape: height and width of the largest. reading: what was left out.
     """
 
     panel: Panel
     rooms: Mapping[str, Room]
     shape: tuple[int, int]
+    reading: Reading
 
     def load(self, task_id: str) -> Room:
         """The room of a task."""
@@ -47,15 +56,17 @@ class Levels:
         return self
 
 
-def open_levels(path: str | os.PathLike[str], split: str = "all") -> Levels:
-    """The levels of a file, or of all files below a folder.
+def open_levels(
+    path: str | os.PathLike[str], split: str = "all", *, strict: bool = False
+) -> Levels:
+    """The levels of a file, or of all files below a folder; bad ones are left out with a warning.
 
     split: "all", or "train", "val" or "test" by the digest of walls and targets, as for generated
         rooms.
 
     Raises:
         MissingAsset: no such file, or a folder without any.
-        BadAsset: a broken file; the message has the line and what is wrong.
+        BadAsset: no level is good, or with `strict`, one is bad.
         ValueError: an unknown split, or one without levels.
     """
     one_of("split", split, ("all", *SHARES))
@@ -68,7 +79,9 @@ def open_levels(path: str | os.PathLike[str], split: str = "all") -> Levels:
             f"no levels at {path}: name a file of levels, or a folder with *{', *'.join(suffixes)}"
         )
     stamps = tuple((file.stat().st_size, file.stat().st_mtime_ns) for file in files)
-    return _read_files(path if path.is_dir() else path.parent, tuple(files), split, stamps)
+    levels = _read_files(path if path.is_dir() else path.parent, tuple(files), split, stamps)
+    levels.reading.report(strict=strict)
+    return levels
 
 
 @lru_cache(maxsize=16)
@@ -76,47 +89,49 @@ def _read_files(
     folder: Path, files: tuple[Path, ...], split: str, _stamps: tuple[tuple[int, int], ...]
 ) -> Levels:
     """The levels of files; `_stamps` invalidates the cache when a file changes."""
-    rooms = {
-        f"{file.relative_to(folder).as_posix()}/{number}": room
-        for file in files
-        for number, room in enumerate(read_levels(file))
-    }
+    rooms, reading = {}, Reading()
+    for file in files:
+        for number, room in read_levels(file, reading).items():
+            rooms[f"{file.relative_to(folder).as_posix()}/{number}"] = room
+    if not rooms:
+        reading.report(strict=True)
     rooms = {name: room for name, room in rooms.items() if split in ("all", find_split(room))}
     if not rooms:
         raise ValueError(f"no level in {folder} belongs to split {split!r}; use split='all'")
     shape = max(r.height for r in rooms.values()), max(r.width for r in rooms.values())
     source = source_of("levels", files[0] if len(files) == 1 else folder)
-    return Levels(Panel(split, tuple(rooms), source), rooms, shape)
+    return Levels(Panel(split, tuple(rooms), source), rooms, shape, reading)
 
 
-def read_levels(file: Path) -> list[Room]:
-    """All levels of a file.
-
-    Raises:
-        BadAsset: no level, or a broken one.
-    """
-    try:
-        packed = file.read_bytes()
-        content = (gzip.decompress(packed) if file.suffix == ".gz" else packed).decode("utf-8-sig")
-    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
-        raise BadAsset(f"{file} is damaged: {error}") from error
-    rooms = [parse_level(rows, f"{file}, line {line}") for line, rows in _split_levels(content)]
-    if not rooms:
-        raise BadAsset(
-            f"{file} has no level: a level has rows of the symbols # @ $ . * + and blanks"
-        )
+def read_levels(file: Path, reading: Reading) -> dict[int, Room]:
+    """The good levels of a file by their number in it, from 0."""
+    rooms = {}
+    levels = list[tuple[int, list[str]]]()
+    why: object = "no level: a level has rows of the symbols # @ $ . * + and blanks"
+    try:  # titles may be in any encoding
+        levels += _split_levels(unpack_file(file).decode(errors="replace"))
+    except (BadAsset, MissingAsset) as error:
+        why = error
+    if not levels:
+        reading.leave_out(file, "as a whole", why)
+    for number, (line, rows) in enumerate(levels):
+        with reading.record(file, f"line {line}"):
+            rooms[number] = parse_level(rows, f"{file}, line {line}")
     return rooms
 
 
 def _split_levels(content: str) -> Iterator[tuple[int, list[str]]]:
     """Rows of each level and the number of its first line."""
-    rows = list[str]()
-    lines = content.splitlines()
-    for number, line in enumerate([*lines, ""], 1):
-        if line.lstrip(BLANKS).startswith(ROWS):
-            rows.append(line.rstrip())
+    rows, first = list[str](), 0
+    for number, line in enumerate([*content.splitlines(), ""], 1):
+        row = line
+        for _ in range(2):  # runs, then groups of them
+            row = _RUN.sub(lambda run: int(run[1]) * (run[2] or run[3]), row)
+        if row.lstrip(f"{BLANKS}0123456789(").startswith(ROWS) and "#" in row:
+            first = first if rows else number
+            rows += (part.rstrip() for part in row.rstrip("|").split("|"))
         elif rows:
-            yield number - len(rows), rows
+            yield first, rows
             rows = []
 
 
@@ -137,7 +152,7 @@ def parse_level(rows: list[str], source: str) -> Room:
     inner = range(1, height - 1), range(1, width - 1)
     places, apart = (
         [divmod(cell, width) for cell in iter_cells(cells)]
-        for cells in (floor, (boxes | targets) & ~floor)
+        for cells in (floor, (boxes ^ targets) & ~floor)
     )
     edges = [
         (row, column) for row, column in places if row not in inner[0] or column not in inner[1]
@@ -154,6 +169,7 @@ def parse_level(rows: list[str], source: str) -> Room:
         f"the player cannot reach the box or target at {_name_place(apart)}": apart,
     }
     refuse_damaged(source, rules)
+    boxes, targets = boxes & floor, targets & floor  # a box on a target may be out of reach
     return Room(height, width, floor, targets, boxes, players.bit_length() - 1)
 
 

@@ -6,13 +6,19 @@ for the split `hard`, `used_env.json`, from the folder or from a folder inside i
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agent_envs.assets import BadAsset, MissingAsset, expand_path, refuse_damaged
+from agent_envs.assets import (
+    BadAsset,
+    MissingAsset,
+    Reading,
+    expand_path,
+    read_json,
+    refuse_damaged,
+)
 from agent_envs.panels import Panel, one_of, source_of
 from agent_envs.sotopia.scene import RELATIONSHIPS, Character, Scene, strip_markup
 
@@ -94,17 +100,13 @@ def _read_rows(folder: Path, name: str) -> Iterator[tuple[dict[str, Any], str]]:
     path = _find_file(folder, name)
     if path is None:
         raise MissingAsset(f"no {name} in {folder}; {_HINT}")
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        if not line.strip():
-            continue
-        at = f"{path}, line {number}"
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise BadAsset(f"{at} is no JSON: {error}") from error
+    reading = Reading()
+    for place, row in reading.read_rows(path):
         if not isinstance(row, dict):
-            raise BadAsset(f"{at}: an object is needed, got {line[:60]!r}")
-        yield row, at
+            raise BadAsset(f"{path}, {place}: an object is needed, got {row!r:.60}")
+        reading.good[str(path)] += 1
+        yield row, f"{path}, {place}"
+    reading.report(strict=True)
 
 
 def _read_text(row: dict[str, Any], key: str, at: str, default: str | None = None) -> str:
@@ -175,7 +177,7 @@ def _read_hard(folder: Path) -> frozenset[str] | None:
     if path is None:
         return None
     try:
-        listed = json.loads(path.read_text(encoding="utf-8"))["sotopia_hard_env"]
-    except (ValueError, KeyError, TypeError) as error:
+        listed = read_json(path)["sotopia_hard_env"]
+    except (KeyError, TypeError) as error:
         raise BadAsset(f"{path}: a list 'sotopia_hard_env' is needed: {error!r}") from error
     return frozenset(map(str, listed))

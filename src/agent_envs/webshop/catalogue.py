@@ -6,19 +6,17 @@ Records are read as in the public WebShop; errors name file, record and field.
 from __future__ import annotations
 
 import copy
-import gzip
-import json
 import math
 import re
-import zlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from agent_envs.assets import BadAsset, MissingAsset, find_data
+from agent_envs.assets import BadAsset, MissingAsset, Reading, find_data, read_json
 from agent_envs.contract import encodable
 from agent_envs.panels import one_of
 from agent_envs.retrieval.dense import Dense
@@ -31,12 +29,17 @@ if TYPE_CHECKING:
     import os
 
 T = TypeVar("T")
+Instruction = tuple[str, tuple[str, ...]]
 
 NO_PRICE = 100.0  # of a product without one
 NO_ATTRIBUTES = ("DUMMY_ATTR",)
 LONGEST_TEXT = 100_000
 LONGEST_ID = 10
 MOST_GOALS = 100_000  # of a product
+_GROUP = 3  # digits between separators of thousands
+_AMOUNT = re.compile(r"(?:(?<![^\W\d_])\.)?\d[\d.,'’\s]*")
+_RANGE = re.compile(r"[-–—~]|\bto\b")
+_CURRENCIES = re.compile(r"(?:[^\w%/]|\b(?:[A-Z]{2,3}|Fr|kr|Rs|zł|to)\b)*")
 _PRICES = 2  # a product has one price, or a range
 _TEXTS = ("name", "full_description", "product_category", "category", "query")
 
@@ -49,6 +52,7 @@ a about after all an and any are as at be by can each for free from has high in 
 made more new no not of off on one or other our out over pack per set so than that the their this to
 up use used with without you your
 """
+_COMMON = frozenset(_COMMON_WORDS.split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +114,7 @@ class Catalogue:
         products: The products.
         nouns: Nouns of each title.
         title_nouns: Source of the nouns: "stored", "spacy" or "words".
+        reading: What was left out of the folder's files.
 
     Attributes:
         search: `search(query)` returns the places of at most 50 products, best first.
@@ -122,8 +127,9 @@ class Catalogue:
         products: Sequence[Product],
         nouns: Sequence[tuple[str, ...]],
         title_nouns: str,
+        reading: Reading,
     ) -> None:
-        self.folder, self.products = folder, products
+        self.folder, self.products, self.reading = folder, products, reading
         self.nouns, self.title_nouns = nouns, title_nouns
         self.place = {product.asin.lower(): at for at, product in enumerate(products)}
         index = Index((product.document for product in products), [p.asin for p in products])
@@ -140,20 +146,26 @@ class Catalogue:
 
 
 def open_catalogue(
-    data: str | os.PathLike[str] = "auto", *, search: str = "bm25", model: str = ""
+    data: str | os.PathLike[str] = "auto",
+    *,
+    search: str = "bm25",
+    model: str = "",
+    strict: bool = False,
 ) -> Catalogue:
     """The products of "embedded", of a folder, or of "auto": `$WEBSHOP_DATA` if that is set.
 
-    `search` is "bm25", like Lucene's, or "dense", with the encoder `model`.
+    `search` is "bm25", like Lucene's, or "dense", with the encoder `model`. Bad records are left
+    out with a warning.
 
     Raises:
         ValueError: An unknown search, or a dense one without an encoder.
         ImportError: A dense search without the packages of the extra [dense].
         MissingAsset: A folder without the products' files.
-        BadAsset: A broken file.
+        BadAsset: A broken file; with `strict`, a bad record.
     """
     folder = find_data(data, "WEBSHOP_DATA")
     one_of("search", search, SEARCHES)
+    _open_folder(folder).reading.report(strict=strict)
     if search == "bm25":
         return _open_folder(folder)
     return _open_dense(folder, model or default_model())
@@ -163,7 +175,7 @@ def generate_catalogue(seed: int) -> Catalogue:
     """The generated products of a seed; `generate.SEED` gives the embedded ones."""
     records, attributes, nouns = generate_products(seed=seed)
     products = read_products(records, attributes)
-    return Catalogue(None, products, [nouns[p.asin] for p in products], "stored")
+    return Catalogue(None, products, [nouns[p.asin] for p in products], "stored", Reading())
 
 
 @lru_cache(maxsize=2)
@@ -177,14 +189,16 @@ def _open_folder(folder: Path | None) -> Catalogue:
                 f"no {pattern} (or .gz) in {folder}; put WebShop's data there, see "
                 "https://github.com/princeton-nlp/WebShop, or use data='embedded'"
             )
+    reading = Reading()
     products = read_products(
         *(None if path is None else read_json(path) for path in found),
         files=[str(path or pattern) for path, pattern in zip(found, FILES, strict=True)],
+        reading=reading,
     )
     stored = _find_file(folder, NOUNS)
     if stored is None:
-        return Catalogue(folder, products, *_tag_nouns([p.title for p in products]))
-    return Catalogue(folder, products, _read_nouns(stored, products), "stored")
+        return Catalogue(folder, products, *_tag_nouns([p.title for p in products]), reading)
+    return Catalogue(folder, products, _read_nouns(stored, products, reading), "stored", reading)
 
 
 @lru_cache(maxsize=2)
@@ -238,34 +252,20 @@ def _find_file(folder: Path, pattern: str) -> Path | None:
     return found[0] if found else None
 
 
-def read_json(path: Path) -> Any:
-    """The content of a JSON file, plain or gzip.
-
-    Raises:
-        BadAsset: It is broken.
-    """
-    try:
-        packed = path.read_bytes()
-        return json.loads(gzip.decompress(packed) if path.suffix == ".gz" else packed)
-    except (ValueError, EOFError, RecursionError, zlib.error, gzip.BadGzipFile) as error:
-        raise BadAsset(f"{path} is no JSON: {error}") from error
-
-
-def _read_nouns(path: Path, products: Sequence[Product]) -> list[tuple[str, ...]]:
-    """The title nouns in a file, by product id."""
+def _read_nouns(path: Path, products: Sequence[Product], reading: Reading) -> list[tuple[str, ...]]:
+    """The title nouns in a file, by product id; where it has none, all but common words."""
     nouns = expect(dict, read_json(path), f"{path}: an object by product id")
-    return [
-        _expect_texts(nouns.get(product.asin), f"{path}: record {product.asin!r}: a list of words")
-        for product in products
-    ]
+    found = {}
+    for product in products:
+        with reading.record(path, f"record {product.asin!r}"):
+            found[product.asin] = _expect_texts(nouns.get(product.asin), "a list of words")
+    return [found[p.asin] if p.asin in found else _split_words(p.title) for p in products]
 
 
 def _tag_nouns(titles: Sequence[str]) -> tuple[list[tuple[str, ...]], str]:
     """Nouns of each title: by spaCy if it and its model are installed, else less common words."""
     if find_spec("spacy") is None or find_spec(TAGGER) is None:
-        common = set(_COMMON_WORDS.split())
-        words = [re.findall(r"[^\W\d_]+", title.lower()) for title in titles]
-        return [tuple(word for word in title if word not in common) for title in words], "words"
+        return [_split_words(title) for title in titles], "words"
     import spacy
 
     tagger = spacy.load(TAGGER, disable=["parser", "ner", "lemmatizer"])
@@ -275,34 +275,56 @@ def _tag_nouns(titles: Sequence[str]) -> tuple[list[tuple[str, ...]], str]:
     ], "spacy"
 
 
+def _split_words(title: str) -> tuple[str, ...]:
+    """The words of a title, lower case, without the common ones."""
+    words = re.findall(r"[^\W\d_]+", title.lower())
+    return tuple(word for word in words if word not in _COMMON)
+
+
 def read_products(
     records: Any,
     attributes: Any,
     requests: Any = None,
     *,
     files: Sequence[str] = ("products", "attributes", "requests"),
+    reading: Reading | None = None,
 ) -> list[Product]:
     """The products of `items_shuffle`, with `items_ins_v2` and `items_human_ins`, in file order.
 
-    Records without an id of at most ten characters, and later ones with the same id, are skipped;
-    an unpaired surrogate, from a truncated text, becomes U+FFFD.
+    As in the public WebShop, records without an id of at most ten characters, and later ones with
+    the same id, are skipped; an unpaired surrogate, from a truncated text, becomes U+FFFD. Other
+    bad records of a file are left out, which `reading` counts.
 
     Raises:
-        BadAsset: An invalid record; the message has file, record and field.
+        BadAsset: No product is good, or one is bad and there is no `reading`.
     """
     expect(list, records, f"{files[0]}: a list of products")
     expect(dict, attributes, f"{files[1]}: an object by product id")
     requests = expect(dict, requests or {}, f"{files[2]}: an object by product id")
+    found = reading or Reading()
     products: dict[str, Product] = {}
     for place, record in enumerate(records):
-        where = f"{files[0]}: record {place}"
-        expect(dict, record, f"{where}: an object")
-        asin = expect(str, record.get("asin"), f"{where}: field 'asin': a text")
-        if asin == "nan" or len(asin) > LONGEST_ID or asin in products:
-            continue
-        known = _read_known(attributes.get(asin, {}), f"{files[1]}: record {asin!r}")
-        human = _read_requests(requests.get(asin, []), f"{files[2]}: record {asin!r}")
-        products[asin] = _read_product(record, f"{where} ({asin})", known, human)
+        with found.record(files[0], f"record {place}"):
+            expect(dict, record, "an object")
+            asin = expect(str, record.get("asin"), "field 'asin': a text")
+            if asin == "nan" or len(asin) > LONGEST_ID or asin.lower() in products:
+                continue
+            known: tuple[tuple[str, ...], Instruction] = NO_ATTRIBUTES, ("", ())
+            if asin in attributes:
+                with found.record(files[1], f"record {asin!r}"):
+                    known = _read_known(attributes[asin])
+            human: tuple[HumanRequest, ...] = ()
+            if asin in requests:
+                with found.record(files[2], f"record {asin!r}"):
+                    entries = expect(list, requests[asin], "a list of requests")
+                    human = tuple(map(_read_request, entries))
+            products[asin.lower()] = _read_product(record, known, human)
+    shared = sum(product.asin in attributes for product in products.values())
+    if 2 * shared < min(len(products), len(attributes)):
+        why = f"only {shared} of {len(products)} products have a record here: it is of other data"
+        found.leave_out(files[1], "as a whole", why)
+    if reading is None or not products:
+        found.report(strict=True)
     if not products:
         raise BadAsset(f"{files[0]}: no product with an id of at most {LONGEST_ID} characters")
     return list(products.values())
@@ -310,30 +332,27 @@ def read_products(
 
 def _read_product(
     record: dict[str, Any],
-    where: str,
-    known: tuple[tuple[str, ...], tuple[str, tuple[str, ...]]],
+    known: tuple[tuple[str, ...], Instruction],
     requests: tuple[HumanRequest, ...],
 ) -> Product:
     described = record | {"full_description": record.get("full_description") or ""}
-    title, description, levels, category, query = (
-        _read_text(described, name, where) for name in _TEXTS
-    )
+    title, description, levels, category, query = (_read_text(described, name) for name in _TEXTS)
     bullets = record.get("small_description") or []
     bullets = [bullets] if isinstance(bullets, str) else bullets
-    tag, prices = _read_price(record.get("pricing"), f"{where}: field 'pricing'")
-    options = _read_options(record.get("customization_options"), where)
+    tag, prices = _read_price(record.get("pricing"))
+    options = _read_options(record.get("customization_options"))
     attributes, instruction = known
     orders = math.prod(map(len, options.values()))
     if instruction[0] and orders > MOST_GOALS:
         raise BadAsset(
-            f"{where}: field 'customization_options' gives {orders} goals, one per choice; at most "
-            f"{MOST_GOALS} are possible"
+            f"field 'customization_options': at most {MOST_GOALS} goals, one per choice, are "
+            f"possible, got {orders}"
         )
     return Product(
         asin=record["asin"],
         title=title,
         description=description,
-        bullets=_read_texts({"small_description": bullets}, "small_description", where),
+        bullets=_read_texts({"small_description": bullets}, "small_description"),
         query=query.lower().strip(),
         category=category,
         product_category=levels,
@@ -346,23 +365,49 @@ def _read_product(
     )
 
 
-def _read_price(given: Any, where: str) -> tuple[str, tuple[float, ...]]:
-    """Price tag and prices of a text such as "$12.99 - $15.00"; a plain number is a price, too."""
+def _read_price(given: Any) -> tuple[str, tuple[float, ...]]:
+    """Price tag and prices of a text such as "$12.99 - $15.00", "1.299,00 €" or "12.99".
+
+    With "$" signs each piece between them is a price, as in the public WebShop, whatever else it
+    says. Otherwise only currencies and the signs of a range may be there; none is converted.
+    """
     if given is None or given == "":
         return f"${NO_PRICE}", (NO_PRICE,)
-    expect(str, given, f"{where}: a text such as '$12.99'")
-    pieces = given.split("$")[1:] if "$" in given else [given]
-    try:
-        prices = tuple(float(re.sub(r"[^0-9.]", "", piece)) for piece in pieces)[:_PRICES]
-    except ValueError:
-        prices = ()
-    if not prices or math.inf in prices:
-        raise BadAsset(f"{where}: a price such as '$12.99' is needed, got {given!r:.60}")
+    expect(str, given, "field 'pricing': a text such as '$12.99'")
+    pieces, in_dollars = given.split("$"), "$" in given
+    if in_dollars:  # the sign is before or after the amount
+        pieces = pieces[1:] if re.search(r"\d", pieces[-1]) else pieces[:-1]
+    else:
+        is_price = _CURRENCIES.fullmatch(_AMOUNT.sub(" ", given))
+        pieces = _RANGE.split(given) if is_price else []
+    is_pointed = in_dollars or not re.search(r"[^\d\s.,'’–—~-]", given)
+    prices: tuple[float, ...] = ()
+    with suppress(ValueError):
+        prices = tuple(_read_amount(piece, is_pointed=is_pointed) for piece in pieces)[:_PRICES]
+    if not prices or math.inf in prices or re.match(r"\W*[-−]", given):
+        raise BadAsset(f"field 'pricing': a price such as '$12.99' is needed, got {given!r:.60}")
     return " to ".join(f"${price}" for price in prices), prices
 
 
-def _read_options(given: Any, where: str) -> dict[str, tuple[str, ...]]:
-    where = f"{where}: field 'customization_options'"
+def _read_amount(piece: str, *, is_pointed: bool) -> float:
+    """The one number in a text, in any notation: "1,299.00", "1.299,00", "1 299", "12,99".
+
+    A mark before three digits separates thousands, except a point if the price `is_pointed`.
+    """
+    (text,) = _AMOUNT.findall(piece)
+    text = re.sub(r"(?<=\d)['’\s](?=\d{3})", "", text).rstrip(".,'’ \t\n\u00a0\u202f")
+    marks = re.sub(r"\d", "", text)
+    whole, mark, cents = text.rpartition(marks[-1]) if marks else (text, "", "")
+    groups = marks == mark and len(cents) == _GROUP and whole.strip("0")
+    if marks.count(mark) > 1 or (groups and not (is_pointed and mark == ".")):
+        whole, cents = text, ""
+    if mark not in ".," or not re.fullmatch(r"\d*|\d{1,3}([.,])(?:\d{2,3}\1)*\d{3}", whole):
+        raise ValueError(f"no price: {piece}")
+    return float(f"{re.sub('[.,]', '', whole)}.{cents}")
+
+
+def _read_options(given: Any) -> dict[str, tuple[str, ...]]:
+    where = "field 'customization_options'"
     what = f"{where}: a list of choices with a text 'value'"
     options = {}
     for name, choices in expect(dict, given or {}, f"{where}: an object by option name").items():
@@ -374,39 +419,34 @@ def _read_options(given: Any, where: str) -> dict[str, tuple[str, ...]]:
     return options
 
 
-def _read_known(entry: Any, where: str) -> tuple[tuple[str, ...], tuple[str, tuple[str, ...]]]:
+def _read_known(entry: Any) -> tuple[tuple[str, ...], Instruction]:
     """Attributes of a product, and its instruction with the attributes in it."""
-    expect(dict, entry, f"{where}: an object")
+    expect(dict, entry, "an object")
     attributes: tuple[str, ...] = NO_ATTRIBUTES
     if "attributes" in entry:
-        attributes = _read_texts(entry, "attributes", where)
+        attributes = _read_texts(entry, "attributes")
     if not entry.get("instruction"):
         return attributes, ("", ())
-    text = _read_text(entry, "instruction", where)
-    wanted = _read_texts(entry, "instruction_attributes", where)
+    text, wanted = _read_text(entry, "instruction"), _read_texts(entry, "instruction_attributes")
     if not wanted:
-        raise BadAsset(f"{where}: field 'instruction_attributes' has none for its instruction")
+        raise BadAsset("field 'instruction_attributes' has none for its instruction")
     return attributes, (text, wanted)
 
 
-def _read_requests(entries: Any, where: str) -> tuple[HumanRequest, ...]:
-    found = []
-    for place, entry in enumerate(expect(list, entries, f"{where}: a list of requests")):
-        here = f"{where}, request {place}"
-        expect(dict, entry, f"{here}: an object")
-        wanted = _read_texts(entry, "instruction_attributes", here)
-        options = _read_texts(entry, "instruction_options", here)
-        found.append(HumanRequest(_read_text(entry, "instruction", here), wanted, options))
-    return tuple(found)
+def _read_request(entry: Any) -> HumanRequest:
+    expect(dict, entry, "an object")
+    wanted = _read_texts(entry, "instruction_attributes")
+    options = _read_texts(entry, "instruction_options")
+    return HumanRequest(_read_text(entry, "instruction"), wanted, options)
 
 
-def _read_text(record: Mapping[str, Any], name: str, where: str) -> str:
-    what = f"{where}: field {name!r}: a text"
+def _read_text(record: Mapping[str, Any], name: str) -> str:
+    what = f"field {name!r}: a text"
     return _expect_texts([expect(str, record.get(name), what)], what)[0]
 
 
-def _read_texts(record: Mapping[str, Any], name: str, where: str) -> tuple[str, ...]:
-    return _expect_texts(record.get(name), f"{where}: field {name!r}: a list of texts")
+def _read_texts(record: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    return _expect_texts(record.get(name), f"field {name!r}: a list of texts")
 
 
 def _expect_texts(values: Any, what: str) -> tuple[str, ...]:

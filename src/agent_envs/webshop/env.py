@@ -116,13 +116,14 @@ class WebShop(AgentEnv):
         search: "bm25", like the public WebShop's Lucene, or "dense" (needs the extra [dense]).
         model: the encoder of "dense", a sentence-transformers path or name; "" for
             `$AGENT_ENVS_DENSE_MODEL`.
+        strict: refuse data with bad records, for benchmarks; False leaves them out with a warning.
         max_turns: turn limit.
         render_mode: None or "ansi".
 
     Raises:
         ValueError: an unknown option, a count below 0, or a split without goals.
         MissingAsset: a folder without the files.
-        BadAsset: a broken file.
+        BadAsset: a broken file; with `strict`, a bad record.
     """
 
     template = TEMPLATE
@@ -144,6 +145,7 @@ class WebShop(AgentEnv):
         previous_actions: int = 0,
         search: str = "bm25",
         model: str = "",
+        strict: bool = False,
         max_turns: int = 15,
         render_mode: str | None = None,
     ) -> None:
@@ -157,7 +159,8 @@ class WebShop(AgentEnv):
                 "previous_observations and previous_actions must be at least 0, got "
                 f"{previous_observations} and {previous_actions}"
             )
-        catalogue = open_catalogue(data, search=search, model=model)
+        catalogue = open_catalogue(data, search=search, model=model, strict=strict)
+        self.reading = catalogue.reading
         self.shop = open_shop(catalogue, goals, mode == "strict", price_seed, attributes)
         panel = open_panel([*self.shop.goals.values()], self.shop.catalogue.folder, split)
         super().__init__(panel, max_turns=max_turns, render_mode=render_mode)

@@ -10,9 +10,9 @@ from itertools import product as combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_envs.assets import BadAsset, MissingAsset
+from agent_envs.assets import BadAsset, read_json
 from agent_envs.panels import Panel, nearest, source_of
-from agent_envs.webshop.catalogue import expect, read_json
+from agent_envs.webshop.catalogue import expect
 
 if TYPE_CHECKING:
     from agent_envs.webshop.catalogue import Product
@@ -163,10 +163,7 @@ def _find_tenth(goal: Goal) -> int:
 
 def _read_list(path: Path, goals: list[Goal]) -> list[Goal]:
     """The goals at the places in a file, each once: ETO's own list has one twice."""
-    try:
-        places = expect(list, read_json(path), f"{path}: a list of places")
-    except FileNotFoundError:
-        raise MissingAsset(f"no file {path}; put ETO's list of goals there") from None
+    places = expect(list, read_json(path), f"{path}: a list of places")
     wrong = [p for p in places if type(p) is not int or not 0 <= p < len(goals)]
     if wrong:
         raise BadAsset(f"{path}: places in 0..{len(goals) - 1} are needed, got {wrong[0]!r}")

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from agent_envs.spaces import ACTION_LENGTH
 from agent_envs.webshop import pages, reward
 from agent_envs.webshop.catalogue import require_requests
 from agent_envs.webshop.claims import states
@@ -78,17 +79,8 @@ class Shop:
         return open_shop, self._arguments
 
     def parse(self, action: str) -> tuple[str, str]:
-        """Name and lower-case argument of an action, ("", "") for any other text.
-
-        Two actions in one text are not an action.
-        """
-        found = _STRICT.fullmatch(action) if self.strict else _UPSTREAM.match(action)
-        if found is None or found[1] not in {"search", "click"}:
-            return "", ""
-        if self.strict and _SECOND.search(found[2]):
-            return "", ""
-        argument = found[2].strip() if self.strict else found[2]
-        return (found[1], argument.lower()) if argument else ("", "")
+        """Name and lower-case argument of an action, ("", "") for any other text."""
+        return parse_action(action, strict=self.strict)
 
     def follow(self, page: Page, session: str, name: str, argument: str) -> tuple[Page, str]:
         """The page that an action leads to, and "" or why it has no effect."""
@@ -152,7 +144,9 @@ class Shop:
             )
         else:
             elements = pages.build_tab(page, self._product(page))
-        return Body(tuple(elements), tuple(pages.list_clicks([*pages.build_head(""), *elements])))
+        clicks = pages.list_clicks([*pages.build_head(""), *elements])
+        offered = (text for text in clicks if is_clickable(text, strict=self.strict))
+        return Body(tuple(elements), tuple(offered))
 
     def _click(self, page: Page, session: str, text: str) -> Page:
         if text == pages.BACK.lower():
@@ -199,6 +193,27 @@ class Shop:
         return [*open_names, *(n for n in names if chosen.get(n) != value), *names][0]
 
 
+def parse_action(action: str, *, strict: bool) -> tuple[str, str]:
+    """Name and lower-case argument of an action, ("", "") for any other text.
+
+    Two actions in one text are not an action.
+    """
+    found = _STRICT.fullmatch(action) if strict else _UPSTREAM.match(action)
+    if found is None or found[1] not in {"search", "click"}:
+        return "", ""
+    if strict and _SECOND.search(found[2]):
+        return "", ""
+    argument = found[2].strip() if strict else found[2]
+    return (found[1], argument.lower()) if argument else ("", "")
+
+
+def is_clickable(text: str, *, strict: bool) -> bool:
+    """Whether an action can name a text of a page: an option may be empty, or have brackets."""
+    action, named = f"click[{text}]", text.strip() if strict else text
+    is_read = parse_action(action, strict=strict) == ("click", named)
+    return is_read and len(action) <= ACTION_LENGTH and (strict or text != "search")
+
+
 @lru_cache(maxsize=4)
 def open_shop(
     catalogue: Catalogue, kind: str, strict: bool, price_seed: int, attributes: bool
@@ -230,7 +245,7 @@ def find_choices(goal: Goal, product: Product) -> tuple[tuple[tuple[str, str], .
     for name, value in goal.options:
         found = (name, value) if name else _find_offer(product, value)
         free = found and chosen.get(found[0], found[1]) == found[1]
-        if found and free and found[1] and found[1] not in _BUTTONS:
+        if found and free and found[1] not in _BUTTONS and is_clickable(found[1], strict=True):
             chosen[found[0]] = found[1]
         else:
             lacking.append(value)

@@ -31,15 +31,14 @@ Decomposer: TypeAlias = Callable[[Turns], ArrayLike]
 class Progressive:
     """Progress made by the turn.
 
-    credit_t = progress_t - progress_{t-1}, with progress 0 before the first turn
+    credit_t = progress_t - progress_{t-1}; before the first turn it is 0 unless it was recorded
 
     Source: HAS §3.2 (Progressive).
     """
 
     def __call__(self, turns: Turns) -> Array:
         """Credit of each turn: [N]."""
-        before = np.where(turns.position == 0, 0.0, np.roll(turns.progress, 1))
-        return turns.progress - before
+        return turns.read_gain()
 
 
 def project(values: ArrayLike, turns: Turns, *, clip: float = 2.0) -> Array:

@@ -106,13 +106,14 @@ def append(folder: Path, step: int, turns: Turns, states: Tensor, goals: Tensor 
     """Write the shard of a step atomically: states [N, D] and goals [M, E], in float16."""
     none = np.zeros((len(turns.group), 0), np.float16)
     shard = io.BytesIO()
+    start = (turns.progress - turns.read_gain())[turns.position == 0]  # [M]
     np.savez_compressed(
         shard,
         states=states.to(torch.float16).cpu().numpy(),
         goals=none if goals is None else goals.to(torch.float16).cpu().numpy(),
         lengths=np.bincount(turns.trajectory),
         returns=turns.outcome,
-        progress=turns.progress,
+        progress=turns.progress - start[turns.trajectory],
     )
     write_bytes(shard_path(folder, step), shard.getvalue())
 

@@ -7,6 +7,8 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -58,24 +60,53 @@ def load(name: str, device: str) -> Pretrained:
         ) from error
     transformers_logging: Any = logging
     transformers_logging.disable_progress_bar()
+    opened = open_model(name)
+    kind: Any = transformers.AutoModelForCausalLM
+    images: Any = None
+    with _explain_lack(name):
+        if hasattr(opened.config, "vision_config"):
+            kind, processor = transformers.AutoModelForImageTextToText, "AutoImageProcessor"
+            images = getattr(transformers, processor).from_pretrained(opened.source)
+        model = kind.from_pretrained(opened.base, dtype=torch.float32)
+    adapter = opened.source if opened.base != opened.source else ""
+    return Pretrained(model.to(device), opened.tokenizer, images, adapter)
+
+
+class Opened(NamedTuple):
+    """A model before its weights: folder or name, that of its base, tokenizer and configuration."""
+
+    source: str
+    base: str
+    tokenizer: PreTrainedTokenizerBase
+    config: Any
+
+
+def open_model(name: str) -> Opened:
+    """Read all of the model `name` but its weights, in seconds.
+
+    Raises:
+        FileNotFoundError: As `load`.
+    """
+    from transformers import AutoConfig, AutoTokenizer
+
     source = resolve(name)
     adapter = Path(source) / "adapter_config.json"
     saved = json.loads(adapter.read_text()) if adapter.is_file() else {}
     base = resolve(saved["base_model_name_or_path"]) if saved else source
-    kind: Any = transformers.AutoModelForCausalLM
-    images: Any = None
+    with _explain_lack(name):
+        tokenizer: Any = AutoTokenizer.from_pretrained(source)
+        return Opened(source, base, tokenizer, AutoConfig.from_pretrained(base))
+
+
+@contextmanager
+def _explain_lack(name: str) -> Iterator[None]:
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(source)
-        if hasattr(transformers.AutoConfig.from_pretrained(base), "vision_config"):
-            kind, processor = transformers.AutoModelForImageTextToText, "AutoImageProcessor"
-            images = getattr(transformers, processor).from_pretrained(source)
-        model = kind.from_pretrained(base, dtype=torch.float32)
+        yield
     except OSError as error:
         raise FileNotFoundError(
             f"cannot load the model {name!r}: {error}. Give a folder with config.json, weights "
             f"and tokenizer, a hub name in reach, or one of {', '.join(NAMES)}"
         ) from error
-    return Pretrained(model.to(device), tokenizer, images, source if saved else "")
 
 
 def resolve(name: str) -> str:

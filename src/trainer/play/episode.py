@@ -145,6 +145,7 @@ class TextEpisode:
             valid=info["valid"],
             invalid_reason=info["invalid_reason"],
             progress=read_number("progress", info["progress"], 1.0),
+            progress_before=read_number("progress", self.info["progress"], 1.0),
             anchor=self.info["anchor"],
             turn_reward={
                 name: read_number(f"turn_reward[{name!r}]", value)
@@ -202,6 +203,7 @@ class TextEpisode:
                 valid=step.valid,
                 invalid_reason=step.invalid_reason,
                 progress=step.progress,
+                progress_before=step.progress_before,
                 reward=step.reward,
                 turn_reward=step.turn_reward,
                 outcome=self.outcome if number == last else None,

@@ -105,7 +105,7 @@ def _schema() -> pa.Schema:
             "answer answer_opening"
         ),
         pa.int64(): "episode turn group seed version",
-        pa.float64(): "outcome partner_outcome reward progress",
+        pa.float64(): "outcome partner_outcome reward progress progress_before",
         pa.bool_(): "success truncated valid",
         pa.list_(pa.int32()): "prompt_ids reply_ids",
         pa.list_(pa.float64()): "logprobs entropies",

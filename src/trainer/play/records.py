@@ -42,7 +42,7 @@ class Step:
         reward: Reward of the turn, without the outcome.
         valid: Whether the reply was well-formed and the environment accepted the action.
         invalid_reason: Why it was invalid, "" if valid.
-        progress: Progress after the turn, in [0, 1].
+        progress, progress_before: Progress after and before the turn, in [0, 1].
         anchor: Key of the state the action was taken in.
         turn_reward: Rewards of the environment's verifiers by name.
         images: Images in `prompt_ids`, in order.
@@ -63,6 +63,7 @@ class Step:
     valid: bool = True
     invalid_reason: str = ""
     progress: float = 0.0
+    progress_before: float = 0.0
     anchor: str = ""
     turn_reward: dict[str, float] = field(default_factory=dict)
     images: list[Picture] = field(default_factory=list)

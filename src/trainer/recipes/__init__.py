@@ -108,11 +108,7 @@ def compose(words: Sequence[str | Path]) -> Composition:
                     _name_part(parts, axis, str(table.pop(axis)))
             own.append(make_part(word, table))
         else:
-            near = nearest(word, _axes())
-            raise RecipeError(
-                f"no recipe part, TOML file or run folder {word!r}{near}; {_LISTED}; your own are "
-                "options, env.id=module:Class and credit.name=module:Name"
-            )
+            raise RecipeError(_explain_word(word))
     made = layer_parts(parts, own)
     for axis, key in NEEDED.items():
         if axis not in parts and key not in made.settings:
@@ -123,6 +119,18 @@ def compose(words: Sequence[str | Path]) -> Composition:
             )
     stems = [Path(one.name).stem for one in own]
     return made._replace(name="-".join(filter(None, [made.name, *stems])))
+
+
+def _explain_word(word: str) -> str:
+    """What a word that is no part of a recipe was probably meant to be."""
+    if "/" in word or word.endswith(".toml"):
+        return f"no file or run folder {word!r} in {Path.cwd()}; {_LISTED}"
+    if "." in word:
+        return f"the option {word!r} needs its value behind '=', without a space: {word}=VALUE"
+    return (
+        f"no recipe part, TOML file or run folder {word!r}{nearest(word, _axes())}; {_LISTED}; "
+        "options are KEY=VALUE, also for your own, env.id=module:Class and credit.name=module:Name"
+    )
 
 
 def layer_parts(parts: Mapping[str, str], above: Sequence[Part]) -> Composition:

@@ -7,19 +7,20 @@ before it is used. Left out: random states; all randomness derives from (seed, s
 
 from __future__ import annotations
 
-import json
 import shutil
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b, file_digest
 from pathlib import Path
-from typing import Annotated
+from pickle import UnpicklingError
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, RootModel
+from pydantic import BaseModel, Field, ValidationError
 
 from agent_envs.imports import message_of
-from agent_envs.machine import find_shortage, flush_to_disk, read_json
+from agent_envs.machine import explain_error, find_shortage, flush_to_disk, read_json
 
 MANIFEST = "manifest.json"
 
@@ -28,8 +29,24 @@ class CheckpointError(OSError):
     """A checkpoint cannot be written, or none can be read; the message says what to do."""
 
 
-class Manifest(RootModel[Annotated[dict[str, tuple[int, str]], Field(min_length=1)]]):
-    """Size and digest of each file of a checkpoint."""
+class Manifest(BaseModel, extra="forbid"):
+    """Version of the schema, and size and digest of each file of a checkpoint."""
+
+    version: Literal[1]
+    files: Annotated[dict[str, tuple[int, str]], Field(min_length=1)]
+
+
+class State(BaseModel, strict=True, extra="forbid", allow_inf_nan=False):
+    """What a checkpoint has beside the weights.
+
+    `method` is empty before its first step, `pending` but for a step that was not yet evaluated.
+    """
+
+    step: Annotated[int, Field(ge=0)]
+    kl_coefficient: Annotated[float, Field(ge=0)]
+    learner: dict[str, Any]
+    method: dict[str, Any]
+    pending: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -81,7 +98,8 @@ class Checkpoints:
         part.mkdir()
 
     def _finish(self, part: Path, final: Path) -> None:
-        (part / MANIFEST).write_text(json.dumps(_digests(part), indent=1), encoding="utf-8")
+        manifest = Manifest(version=1, files=_digests(part))
+        (part / MANIFEST).write_text(manifest.model_dump_json(indent=1), encoding="utf-8")
         for path in [*part.rglob("*"), part]:
             flush_to_disk(path)
         shutil.rmtree(final, ignore_errors=True)
@@ -124,11 +142,34 @@ class Checkpoints:
 def find_damage(path: Path) -> str:
     """What is wrong with the checkpoint in folder `path`, "" if it is valid."""
     try:
-        expected, found = read_json(path / MANIFEST, Manifest).root, _digests(path)
+        expected, found = read_json(path / MANIFEST, Manifest).files, _digests(path)
     except (OSError, ValueError) as error:
         return str(error)
     wrong = [path / name for name in expected if found.get(name) != expected[name]]
     return f"{wrong[0]} is missing, truncated or not as it was written" if wrong else ""
+
+
+@contextmanager
+def name_damage(path: Path) -> Iterator[None]:
+    """Context in which a part of a whole checkpoint that cannot be used is refused by name.
+
+    Raises:
+        CheckpointError: A file holds something else than this version writes.
+    """
+    try:
+        yield
+    except Exception as error:  # of torch, safetensors, pydantic or peft, and it may be anything
+        if find_shortage(error):
+            raise
+        said = f"{type(error).__name__}: {message_of(error)}"
+        if isinstance(error, ValidationError):
+            said = explain_error(error)
+        if isinstance(error, UnpicklingError):  # its own text advises to load it nevertheless
+            said = "it holds other objects than tensors and numbers, which may run foreign code"
+        raise CheckpointError(
+            f"{path} is of another version or not from this program ({said}); delete this folder "
+            "to continue from the checkpoint before, or start a new run with --out DIR"
+        ) from error
 
 
 def _digests(folder: Path) -> dict[str, tuple[int, str]]:

@@ -195,6 +195,16 @@ class Metrics:
         self._writer.flush()
         self._tell_trackers(step, lambda tracker: tracker.log(named, step=step))
 
+    def note_gaps(self, step: int) -> None:
+        """Warn of steps up to this one that have no line: curves and means are without them."""
+        lacking = [one for one in range(1, step + 1) if one not in self.lines]
+        if lacking:
+            self.warning(
+                step,
+                f"{self.path} lacks the lines of {len(lacking)} steps, the first {lacking[0]}; "
+                "restore the file to have them in the report",
+            )
+
     def _tell_trackers(self, step: int, tell: Callable[[Any], object]) -> None:
         """Call each tracker; one that fails is left out from then on, and the run goes on."""
         for tracker in tuple(self._trackers):
@@ -285,6 +295,9 @@ class Silent:
 
     def log(self, step: int, stage: str, done: int, values: Mapping[str, float]) -> None:
         """Write nothing."""
+
+    def note_gaps(self, step: int) -> None:
+        """Warn of nothing."""
 
     def say(self, text: str) -> None:
         """Print nothing."""

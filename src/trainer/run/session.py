@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agent_envs import endpoint, evaluation
 from trainer.build import evaluate_policy, load_policy, make_rollouts, make_sampler
+from trainer.errors import Problems
 from trainer.learn import sft
+from trainer.learn.correction import correct_rows, fill_entropies
 from trainer.learn.learner import Learner
 from trainer.methods import make_method
+from trainer.model import pretrained
 from trainer.play import failures
 from trainer.play.episode_files import write_episodes
 from trainer.play.source import Source
-from trainer.run.checkpoint import Checkpoints
+from trainer.run.checkpoint import Checkpoints, State, name_damage
 from trainer.run.checks import check_columns, check_source
 from trainer.run.metrics import StallWatch
 from trainer.run.stopping import Stopped
@@ -26,6 +29,7 @@ from trainer.scale import parallel, sharding
 
 if TYPE_CHECKING:
     from trainer.engine import Engine, Sampler
+    from trainer.learn.rows import Row
     from trainer.model.policy import Policy
     from trainer.play.failures import Failure
     from trainer.play.records import Episode
@@ -44,6 +48,7 @@ class Session:
         warm: Number of the last step of imitation.
         last: Number of the last step.
         step: Number of the current step.
+        pending: What the log gets of this step, once it is evaluated; empty before and after.
     """
 
     log: Metrics | Silent
@@ -52,20 +57,26 @@ class Session:
 
     def __init__(self, recipe: Recipe, folder: Path, stop: Stop) -> None:
         self.recipe, self.folder, self.stop = recipe, folder, stop
-        self.method = make_method(recipe)
-        check_source(recipe)
-        self.training = make_rollouts(recipe, recipe.env.split, blind=self.method.blind)
-        check_columns(recipe.credit.name, self.method, self.training)
-        if recipe.sft.steps:
-            sft.require_expert(self.training, recipe.sft.expert)
-        self.held_out = make_rollouts(recipe, recipe.eval.split)
+        problems = Problems()
+        with problems.note():
+            pretrained.open_model(recipe.policy.model)
+        with problems.note():
+            check_source(recipe)
+            self.method = make_method(recipe)
+            self.training = make_rollouts(recipe, recipe.env.split, blind=self.method.blind)
+            check_columns(recipe.credit.name, self.method, self.training)
+            if recipe.sft.steps:
+                sft.require_expert(self.training, recipe.sft.expert)
+        with problems.note():
+            self.held_out = make_rollouts(recipe, recipe.eval.split)
+            self.panel = evaluation.draw_panel(self.held_out.panel, recipe.eval.tasks)
+        problems.refuse()
         self.tasks = evaluation.draw_panel(self.training.panel, recipe.env.games, "env.games")
-        self.panel = evaluation.draw_panel(self.held_out.panel, recipe.eval.tasks)
         self.source = Source(recipe, self.training, self.tasks)
         self.policy = load_policy(recipe.policy)
         self.kl_coefficient = recipe.update.kl_coefficient
         self.warm, self.last = recipe.sft.steps, recipe.sft.steps + recipe.run.steps
-        self.step = 0
+        self.step, self.pending = 0, dict[str, float]()
         self.used = endpoint.read_usage()
         self.checkpoints = Checkpoints(
             folder / "checkpoints", recipe.run.keep, frozenset({self.warm})
@@ -73,28 +84,40 @@ class Session:
         self.stalled = StallWatch()
         self.failed, self.measured = 0.0, ""
 
-    def restore_policy(self) -> dict[str, Any] | None:
+    def restore_policy(self) -> State | None:
         """Restore the policy of the newest valid checkpoint; its state if there is one."""
         path = parallel.run_on_first(self.checkpoints.latest)
         if path is None:
             return None
-        self.policy.restore(path)
-        state = sharding.load(path / STATE)
-        self.step, self.kl_coefficient = state["step"], state["kl_coefficient"]
+        with name_damage(path):
+            self.policy.restore(path)
+            state = State.model_validate(sharding.load(path / STATE))
+            if path.name != f"step_{state.step}" or state.step > self.last:
+                raise ValueError(f"its state is that of step {state.step} of {self.last}")
+        self.step, self.kl_coefficient = state.step, state.kl_coefficient
+        self.pending = state.pending
         self.log.say(f"continuing after step {self.step} from {path}")
+        self.log.note_gaps(self.step - bool(self.pending))
         return state
 
-    def restore_learners(self, found: dict[str, Any] | None) -> None:
+    def restore_learners(self, found: State | None) -> None:
         """Shard the policy in several processes; then optimiser and method, as in a checkpoint."""
         if parallel.size() > 1:
             self.policy.shard()
         self.learner = self._make_learner()
         if found is None:
             return
-        self.learner.load_state_dict(found["learner"])
-        if self.step >= self.warm:
+        if self.improves:
             self.method.begin(self.policy, self.folder)
-            self.method.restore(found["method"])
+        with name_damage(self.checkpoints.folder / f"step_{self.step}"):
+            self.learner.load_state_dict(found.learner)
+            if self.improves:
+                self.method.restore(found.method)
+
+    @property
+    def improves(self) -> bool:
+        """Whether reinforcement learning has started."""
+        return self.step > self.warm or (self.step == self.warm and not self.pending)
 
     def start(self) -> None:
         """Start reinforcement learning: reference, new optimiser, checkpoint."""
@@ -107,7 +130,7 @@ class Session:
         self.save()
 
     def _make_learner(self) -> Learner[Policy]:
-        stage = self.recipe.sft if self.step < self.warm else self.recipe.update
+        stage = self.recipe.update if self.improves else self.recipe.sft
         options = replace(
             self.recipe.update, learning_rate=stage.learning_rate, warmup=stage.warmup
         )
@@ -119,13 +142,14 @@ class Session:
 
     def _write(self, folder: Path) -> None:
         self.policy.save(folder)
-        state = {
-            "step": self.step,
-            "kl_coefficient": self.kl_coefficient,
-            "learner": self.learner.state_dict(),
-            "method": self.method.state() if self.step >= self.warm else {},
-        }
-        sharding.save(state, folder / STATE)
+        state = State(
+            step=self.step,
+            kl_coefficient=self.kl_coefficient,
+            learner=self.learner.state_dict(),
+            method=self.method.state() if self.improves else {},
+            pending={name: np.asarray(value).item() for name, value in self.pending.items()},
+        )
+        sharding.save(dict(state), folder / STATE)
 
     def stop_if_asked(self) -> None:
         """Write a checkpoint and end the run if a signal was received.
@@ -147,6 +171,27 @@ class Session:
     def make_sampler(self, temperature: float) -> Sampler:
         """The policy at this temperature."""
         return make_sampler(self.recipe, self.engine, self.policy, temperature)
+
+    def correct_rows(
+        self, played: Sequence[Episode], rows: list[Row]
+    ) -> tuple[list[Row], dict[str, float]]:
+        """The rows with importance weights, if the engine is not the policy, and values to log.
+
+        `staleness` is the number of updates since the oldest weights that sampled.
+        """
+        engine, policy, tokens = self.recipe.engine, self.policy, self.recipe.update.tokens
+        if engine.name == "own" and not engine.corrects:
+            return rows, {}
+        temperature = self.recipe.sampling.temperature
+        fill_entropies(policy, played, rows, tokens=tokens, temperature=temperature)
+        oldest = min(step.version for episode in played for step in episode.steps)
+        values: dict[str, float] = {"staleness": self.step - 1 - oldest}
+        if engine.corrects:
+            rows, weighed = correct_rows(
+                policy, rows, engine.correction, tokens=tokens, temperature=temperature
+            )
+            values |= weighed
+        return rows, values
 
     def evaluate(self) -> dict[str, float]:
         """Evaluate on the panel of the evaluation and write `eval/step_N.json`."""

@@ -39,29 +39,32 @@ class Stop:
 
     Attributes:
         asked: Number of the first signal, 0 before.
+        began: Whether the run has begun its steps; before, a signal stops it at once.
     """
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.asked, self.began = 0, False
 
     def agree(self) -> int:
         """Number of a signal that some process of the run received, 0 if none did."""
         return int(parallel.find_largest(self.asked))
 
     def receive(self, number: int, _frame: Any) -> None:
-        """Note the first signal; at the second, stop at once.
+        """Note the first signal; at the second, or where nothing is to be saved, stop at once.
 
         Raises:
-            Stopped: It is the second.
+            Stopped: It is the second, or the run has not begun.
         """
-        if not self.asked:
+        if not self.asked and self.began:
             self.asked = number
             name = signal.Signals(number).name.encode()
             os.write(2, _SAID % name)  # print might be in the middle of a line
             return
         for one in SIGNALS:
             signal.signal(one, signal.SIG_DFL)  # a third one ends the process
-        raise Stopped("stopped in the middle of a step", number)
+        raise Stopped(
+            "stopped in the middle of a step" if self.began else "stopped before a step", number
+        )
 
 
 @contextmanager

@@ -6,7 +6,9 @@ import json
 import os
 import shutil
 import time
+from contextlib import nullcontext
 
+import gymnasium as gym
 import pytest
 from small_kitchen import kitchen_data
 
@@ -117,20 +119,66 @@ def test_splits_and_types_without_games_are_refused(folder):
         open_library(folder, "valid_seen")
 
 
-def test_a_broken_or_missing_file_is_listed_and_refused_when_it_is_played(folder):
+def test_a_file_that_breaks_later_is_refused_when_it_is_played(folder):
     file, library = find_file(folder, HEAT), open_library(folder, "train")
     library.load(HEAT)
     file.write_text(file.read_text(encoding="utf-8")[:1000], encoding="utf-8")
-    with pytest.raises(BadAsset, match=rf"^{file}: not JSON at line 1, column \d+ .*truncated"):
+    with pytest.raises(BadAsset, match=rf"^{file} is no JSON, perhaps truncated: "):
         library.load(HEAT)
     file.write_bytes(b'{"grammar": "\xff"}')
-    with pytest.raises(BadAsset, match=rf"^{file}: not UTF-8"):
+    with pytest.raises(BadAsset, match=rf"^{file} is no JSON, .*'utf-8' codec"):
         library.load(HEAT)
     restart()
-    assert HEAT in open_library(folder, "train").panel.task_ids
+    with pytest.warns(UserWarning, match="1 of 2 records are bad"):
+        assert open_library(folder, "train").panel.task_ids == (PICK,)
+    with pytest.raises(BadAsset, match=f"train, {HEAT.partition('train/')[2]}/game.tw-pddl: is no"):
+        open_library(folder, "train", strict=True)
     file.unlink()
-    with pytest.raises(MissingAsset, match=f"^{file} does not exist; .*alfworld-download"):
+    with pytest.raises(MissingAsset, match=f"^no file {file}; "):
         library.load(HEAT)
+
+
+@pytest.mark.parametrize(
+    ("damage", "good", "reason"),
+    [
+        (lambda whole: b"\xef\xbb\xbf" + whole, 2, ""),
+        (lambda whole: whole.decode().encode("utf-16"), 2, ""),
+        (
+            lambda whole: json.dumps(json.loads(whole), indent=1).replace("\n", "\r\n").encode(),
+            2,
+            "",
+        ),
+        (lambda whole: whole[: len(whole) // 2], 1, "is no JSON, perhaps truncated"),
+        (lambda _: b"", 1, "is no JSON"),
+        (lambda _: b"null", 1, "a game is a JSON object, got NoneType"),
+        (lambda _: b"[1]", 1, "a game is a JSON object, got list"),
+        (lambda whole: whole.replace(b"mug", "m\u00fcg".encode("latin-1")), 1, "can't decode byte"),
+        (lambda _: b"[" * 99_999, 1, "is no JSON"),
+        (lambda _: b'{"x": ' + b"9" * 5000 + b"}", 1, "is no JSON"),
+        (lambda whole: json.dumps(json.loads(whole) | {"grammar": None}).encode(), 1, "'grammar'"),
+        (
+            lambda whole: json.dumps(json.loads(whole) | {"walkthrough": [3]}).encode(),
+            1,
+            "commands",
+        ),
+        (lambda whole: whole.replace(b"(atLocation agent1", b"(atlocation"), 1, "atlocation"),
+        (lambda _: None, 1, "is damaged or no file"),
+    ],
+)
+def test_a_damaged_game_costs_one_game(folder, damage, good, reason):
+    file = find_file(folder, HEAT)
+    content = damage(file.read_bytes())
+    file.unlink()
+    file.mkdir() if content is None else file.write_bytes(content)
+    with pytest.warns(UserWarning, match=reason) if reason else nullcontext():
+        env = gym.make("AlfWorld-v0", data=folder).unwrapped
+    assert len(env.panel) == good
+    for task_id in env.panel.task_ids:
+        _, info = env.reset(options={"task_id": task_id})
+        assert env.step(info["admissible_actions"][0])[-1]["valid"]
+    if reason:
+        with pytest.raises(BadAsset, match=reason):
+            gym.make("AlfWorld-v0", data=folder, strict=True)
 
 
 def test_a_file_that_changed_at_the_same_length_is_read_again(folder):
@@ -143,9 +191,9 @@ def test_a_file_that_changed_at_the_same_length_is_read_again(folder):
 
 
 def test_a_second_start_reads_only_changed_files(folder, monkeypatch):
-    read, is_solvable = [], data._is_solvable
+    read, find_fault = [], data._find_fault
     monkeypatch.setattr(
-        data, "_is_solvable", lambda file, name: read.append(name) or is_solvable(file, name)
+        data, "_find_fault", lambda file, name: read.append(name) or find_fault(file, name)
     )
     first = open_library(folder, "train").panel
     assert len(read) == 3

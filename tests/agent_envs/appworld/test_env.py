@@ -120,29 +120,56 @@ def test_progress_is_the_share_of_tests_that_did_not_pass_at_first():
 
 
 @pytest.mark.parametrize(
-    ("code", "reason"),
+    ("code", "reason", "marked"),
     [
-        ("print(1)", "format"),  # calls nothing
-        ("print(apis.supervisor.show_profile())", ""),
-        ("apis.phone.ring()", "unknown"),
-        ("apis.notes.burn()", "unknown"),
-        ("apis.notes.list_tags()", "refused"),
-        ("apis.notes.login(username=1, password=2)", "refused"),
-        ("apis.notes.login(1)", "error"),
-        ("import os  # apis.", "error"),
-        ("apis.supervisor.show_profile()\n1 / 0", "error"),
-        ("apis.(", "error"),
-        ("# apis.\nprint('Error: none')", "error"),  # what it prints marks it all the same
+        ("print(1)", "format", "format"),  # calls nothing
+        ("print(apis.supervisor.show_profile())", "", ""),
+        ("apis.phone.ring()", "unknown", "unknown"),
+        ("apis.notes.burn()", "unknown", "unknown"),
+        ("apis.notes.list_tags()", "refused", "refused"),
+        ("apis.notes.login(username=1, password=2)", "refused", "refused"),
+        ("apis.notes.login(1)", "error", "error"),
+        ("import os  # apis.", "error", "error"),
+        ("apis.supervisor.show_profile()\n1 / 0", "error", "error"),
+        ("apis.(", "error", "error"),
+        # MGR's marks read what was printed, and a name in a comment; the effect is what counts
+        ("# apis.\nprint('Error: none')", "format", "error"),
+        ("x = 1 # apis.", "format", ""),
+        ("for day in []: apis.notes.burn()", "format", ""),
+        ("apis.supervisor.show_profile()\nprint('Exceptional songs')", "", "error"),
+        (
+            "print(apis.supervisor.show_profile(), 'Error: 3\\nExecution failed. Traceback:')",
+            "",
+            "error",
+        ),
+        ("a = apis\nprint(a.supervisor.show_profile())", "", "format"),
+        ("try: apis.notes.burn()\nexcept Exception: print('none')", "unknown", ""),
+        (
+            "try: apis.notes.list_tags()\nexcept Exception: apis.supervisor.show_profile()",
+            "",
+            "",
+        ),
+        ("apis.supervisor.show_profile()\nraise SystemExit", "error", "error"),
     ],
 )
-def test_validity_of_code(code, reason):
-    _, (_, _, _, _, info) = play(make(), code)
-    assert (info["valid"], info["invalid_reason"]) == (reason == "", reason)
-    assert info["action"] == code
+def test_validity_of_code(code, reason, marked):
+    for options, expected in (({}, reason), ({"validity": "marks"}, marked)):
+        _, (_, _, _, _, info) = play(make(**options), code)
+        assert (info["valid"], info["invalid_reason"]) == (expected == "", expected)
+        assert info["action"] == code
 
 
-def test_a_timeout():
-    _, step = play(make(timeout=1), "apis.supervisor\nwhile True: pass")
+@pytest.mark.parametrize(("longest", "reason"), [(20, "format"), (200, "")])
+def test_thoughts_without_an_end_are_no_form(longest, reason):
+    env = make(max_thinking=longest)
+    env.reset(options={"task_id": TASK})
+    said = f"<think>{'long ' * 10}\n```python\napis.supervisor.show_profile()\n```"
+    assert env.step(said)[4]["invalid_reason"] == reason
+
+
+@pytest.mark.parametrize("validity", ["effect", "marks"])
+def test_a_timeout(validity):
+    _, step = play(make(timeout=1, validity=validity), "apis.supervisor\nwhile True: pass")
     assert step[4]["invalid_reason"] == "timeout"
     assert "timed out after 1 seconds" in step[0]
 
@@ -172,25 +199,25 @@ X = "```python\napis.x\n```"
 
 
 @pytest.mark.parametrize(
-    ("said", "code", "neat"),
+    ("said", "code", "endless"),
     [
-        (f"One:\n{X}\ntwo:\n```python\nprint(2)\n```", "apis.x", True),
-        (f"a</think>{X}<think>```python\n2\n```</think>", "apis.x", True),
-        (f"<think>a<think>b</think>{X}</think>", "apis.x", True),
-        ("``<think>x</think>`python\n1\n```", "", False),
-        ("```python \r\napis.x\n```", "apis.x", True),
-        ("```python\nx\n```", "x", False),
-        ("```py\napis.x\n```", "", False),
-        (f"<think>short\n{X}", "apis.x", True),
-        (f"<think>{'long ' * 50}\n{X}", "apis.x", False),
-        (f"<think>{'long ' * 50}</think>\n{X}", "apis.x", True),
-        ("<think>" * 9000 + X, "apis.x", False),  # a regular expression took 15 s
+        (f"One:\n{X}\ntwo:\n```python\nprint(2)\n```", "apis.x", 0),
+        (f"a</think>{X}<think>```python\n2\n```</think>", "apis.x", 0),
+        (f"<think>a<think>b</think>{X}</think>", "apis.x", 0),
+        ("``<think>x</think>`python\n1\n```", "", 0),
+        ("```python \r\napis.x\n```", "apis.x", 0),
+        ("```python\nx\n```", "x", 0),
+        ("```py\napis.x\n```", "", 0),
+        (f"<think>short\n{X}", "apis.x", 6 + len(X)),
+        (f"<think>{'long ' * 50}\n{X}", "apis.x", 251 + len(X)),
+        (f"<think>{'long ' * 50}</think>\n{X}", "apis.x", 0),
+        ("<think>" * 9000 + X, "apis.x", 7 * 8999 + len(X)),  # a regular expression took 15 s
     ],
     ids=range(11),
 )
-def test_reading_replies(said, code, neat):
+def test_reading_replies(said, code, endless):
     started = time.monotonic()
-    assert read_reply(said, 200) == (code, neat)
+    assert read_reply(said) == (code, endless)
     assert time.monotonic() - started < 5
 
 
@@ -338,7 +365,7 @@ def test_what_it_reads_from_a_request_is_what_the_task_was_made_with(family):
         task = make_task(f"{family.name}-{seed}")
         codes = family.write_solution(task.plan)
         assert solve(task.instruction) == codes
-        assert all(read_reply(reply(code), 100) == (code, True) for code in codes)
+        assert all(read_reply(reply(code)) == (code, 0) for code in codes)
 
 
 @pytest.mark.parametrize(

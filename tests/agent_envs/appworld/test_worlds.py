@@ -319,3 +319,18 @@ def test_output_without_an_end_is_not_read(served, remote, monkeypatch):
     assert "The output is longer than 4000000 bytes" in remote.execute("print('x' * 5_000_000)")
     with pytest.raises(BackendError, match="sent more than 4000000 bytes for /task_completed"):
         remote.is_completed()
+
+
+@pytest.mark.parametrize(
+    ("code", "fault"),
+    [
+        ("print(apis.supervisor.show_profile(), 'Error: Exception')", ""),
+        ("x = 1 # apis.", "format"),
+        ("apis.notes.burn()", "unknown"),
+        ("apis.notes.list_tags()", "refused"),
+        ("print(1)\n1 / 0", "error"),
+    ],
+)
+def test_a_server_is_judged_by_its_feedback_and_the_names_in_the_code(code, fault, remote):
+    remote.open(TASK)
+    assert remote.find_fault(code, remote.execute(code)) == fault

@@ -159,27 +159,28 @@ QUESTION = b'{"question": "Q", "answer": "A"}\n'
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("qa.jsonl", QUESTION + b'\n{"quest', "qa.jsonl, line 3, is broken"),
-        ("qa.jsonl", QUESTION + b"[1]", "qa.jsonl, question 2: a question must be an object"),
-        ("qa.jsonl", b'{"answers": ["x"]}', "question 1: a question needs a text under 'question'"),
+        ("qa.jsonl", QUESTION + b'\n{"quest', "qa.jsonl, line 3: no JSON: Unterminated string"),
+        ("qa.jsonl", QUESTION + b"[1]", "qa.jsonl, line 2: a question must be an object"),
+        ("qa.jsonl", b'{"answers": ["x"]}', "line 1: a question needs a text under 'question'"),
         ("qa.jsonl", b'{"question": " ", "answer": "x"}', "needs a text under 'question'"),
         ("qa.jsonl", b'{"question": 3, "answer": "x"}', "needs a text under 'question'"),
-        ("train.jsonl", b'{"question": "Q"}', "question 'Q' has no answers (one of ('answers',"),
-        ("qa.jsonl", b'{"question": "Q", "answers": [null]}', "question 'Q' has no answers"),
-        ("qa.jsonl", b'{"question": "Q", "answer": " "}', "question 'Q' has no answers"),
-        ("qa.jsonl", b'{"id": 1, "question": "Q", "answer": "A"}\n' * 2, "'1' is there twice"),
-        ("qa.jsonl", b"\xff\xfe\n", "qa.jsonl is broken"),
-        ("qa.jsonl", b"[" * 100_000, "qa.jsonl, line 1, is broken"),
-        ("qa.json", b"3", "qa.json is broken"),
-        ("qa.jsonl.gz", b"no gzip", "qa.jsonl.gz cannot be decompressed"),
-        ("qa.jsonl.xz", b"no xz", "qa.jsonl.xz cannot be decompressed"),
-        ("qa.parquet", b"no parquet", "qa.parquet is broken"),
+        ("train.jsonl", b'{"question": "Q"}', "a question needs answers under 'answer' or one of"),
+        ("qa.jsonl", b'{"question": "Q", "answers": [null]}', "needs answers under 'answer'"),
+        ("qa.jsonl", b'{"question": "Q", "answer": " "}', "needs answers under 'answer'"),
+        ("qa.jsonl", b'{"question": "Q", "answers": [{"x": 1}]}', "or have one under 'text', got"),
+        ("qa.jsonl", b'{"id": 1, "question": "Q", "answer": "A"}\n' * 2, "got '1' again"),
+        ("qa.jsonl", b"\xff\xfe\n", "qa.jsonl, as a whole: is damaged"),
+        ("qa.jsonl", b"[" * 100_000, "qa.jsonl, as a whole: maximum recursion"),
+        ("qa.json", b"3", "qa.json, line 1: a question must be an object"),
+        ("qa.jsonl.gz", b"no gzip", "qa.jsonl.gz, as a whole: is damaged"),
+        ("qa.jsonl.xz", b"no xz", "qa.jsonl.xz, as a whole: is damaged"),
+        ("qa.parquet", b"no parquet", "qa.parquet, as a whole: "),
     ],
 )
-def test_a_broken_file_is_named_with_its_line(tmp_path, name, content, message):
+def test_strict_refuses_a_broken_record_with_its_line(tmp_path, name, content, message):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(BadAsset, match=re.escape(str(tmp_path)) + ".*" + re.escape(message)):
-        open_data(tmp_path)
+        open_data(tmp_path, strict=True)
 
 
 def test_other_refusals(tmp_path):

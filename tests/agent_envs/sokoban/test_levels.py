@@ -69,7 +69,7 @@ PACKED = gzip.compress(ONE.encode(), mtime=0)
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "has no level: a level has rows of the symbols"),
+        ("", "some.txt, as a whole: no level: a level has rows of the symbols"),
         ("#####\n#@$.#\n#@  #\n#####", "line 1: 2 players"),
         ("######\n#@$$.#\n######", r"2 boxes \(\$ or \*\) and 1 targets"),
         ("######\n#@$..#\n######", "1 boxes .* and 2 targets"),
@@ -81,19 +81,19 @@ PACKED = gzip.compress(ONE.encode(), mtime=0)
         ("#####\n#@$x#\n#####", "unknown symbol 'x', known are # @"),
         (ONE + "\n#####\n#@$√#\n#####", r"some.txt, line 5: unknown symbol '√'"),
         ("#" * 65 + "\n#@$.#\n" + "#" * 65, "3 rows of 65 cells, at most 64 are allowed"),
-        (b"\xff\xfe#", "some.txt is damaged: .*decode"),
+        (b"\xff\xfe#", "some.txt, as a whole: is damaged .*decode"),
     ],
 )
 def test_broken_levels_are_refused(write_file, content, message):
     with pytest.raises(BadAsset, match=message):
-        open_levels(write_file(content))
+        open_levels(write_file(content), strict=True)
 
 
 @pytest.mark.parametrize(
     "content", [b"", b"no gzip", PACKED[:-9], PACKED[:10] + b"\xff" + PACKED[11:]]
 )
 def test_broken_packing_is_refused(write_file, content):
-    with pytest.raises(BadAsset, match=r"some\.txt\.gz (is damaged|has no level)"):
+    with pytest.raises(BadAsset, match=r"some\.txt\.gz, as a whole: (is damaged|no level)"):
         open_levels(write_file(content, "some.txt.gz"))
 
 

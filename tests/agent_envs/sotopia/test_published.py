@@ -107,7 +107,7 @@ def test_rows_that_are_not_right_are_named(folder, rows, says):
     ("name", "text", "error", "says"),
     [
         ("agent_profiles.jsonl", None, MissingAsset, "no agent_profiles.jsonl in .*; put the file"),
-        ("agent_profiles.jsonl", "\n\n\n{", BadAsset, "agent_profiles.jsonl, line 4 is no JSON"),
+        ("agent_profiles.jsonl", "\n\n\n{", BadAsset, "agent_profiles.jsonl, line 4: no JSON"),
         ("agent_profiles.jsonl", "[1]", BadAsset, "an object is needed"),
         ("used_env.json", None, MissingAsset, "used_env.json"),
         ("used_env.json", "{}", BadAsset, "sotopia_hard_env"),

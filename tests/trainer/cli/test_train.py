@@ -127,12 +127,26 @@ def test_report_says_where_it_is(trained, call):
     assert out.strip() == str(trained / "report.html")
 
 
+@pytest.mark.parametrize(
+    ("given", "form"),
+    [(["--steps", "5"], "steps=VALUE"), (["--run.save-every=5"], "run.save_every=")],
+)
+def test_an_option_of_the_recipe_with_dashes_is_told_its_form(call, given, form):
+    code, _, said = call("train", "alfworld", "mgr", "pocket", *given)
+    assert code == 2
+    assert form in said
+    assert "--resume" in said
+
+
 def test_ctrl_c_says_how_to_go_on(call, monkeypatch, tmp_path):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("trainer.train.train", interrupted)
-    code, out, _ = call("train", "alfworld", "mgr", "pocket", "--out", tmp_path)
+    command = "train", "alfworld", "mgr", "pocket", "--out", tmp_path
+    assert call(*command)[:2] == (130, "stopped\n")  # nothing was written
+    (tmp_path / "config.toml").touch()
+    code, out, _ = call(*command)
     assert code == 130
     assert f"agent-envs train {tmp_path} --resume" in out
 

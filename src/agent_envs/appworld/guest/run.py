@@ -108,8 +108,8 @@ def serve(channel: socket.socket, confine: Callable[[], object]) -> None:
         except EOFError:
             return
         namespace["__builtins__"] = vars(builtins) | own
-        output = run_code(request["code"], namespace, known.watch, pieces)
-        world.say({"output": output, "variables": known.make_key()})
+        output, failed = run_code(request["code"], namespace, known.watch, pieces)
+        world.say({"output": output, "failed": failed, "variables": known.make_key()})
 
 
 def run_code(
@@ -117,8 +117,8 @@ def run_code(
     namespace: dict[str, Any],
     watch: Callable[[Iterable[ast.AST]], None],
     pieces: list[Piece],
-) -> str:
-    """The output of `code`, and the traceback if it fails.
+) -> tuple[str, bool]:
+    """The output of `code`, with the traceback if it fails, and whether it does.
 
     `watch` gets its nodes before it runs; `pieces` has the earlier code, and gets this.
     """
@@ -136,8 +136,8 @@ def run_code(
         failure = ""
     printed = _ADDRESS.sub(" at 0x", said.text())
     if failure:
-        return f"{printed}\n{failure}" if printed.strip() else failure
-    return printed if printed.strip() else SUCCESS
+        return f"{printed}\n{failure}" if printed.strip() else failure, True
+    return printed if printed.strip() else SUCCESS, False
 
 
 def _parse(code: str) -> ast.Module:
