@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import socket
 import subprocess
 import traceback
 import warnings
+from contextlib import suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from agent_envs.assets import expand_path
 from agent_envs.imports import message_of
@@ -93,6 +95,21 @@ def write_bytes(path: Path, content: bytes) -> None:
 def find_cache() -> Path:
     """The folder of caches: below $XDG_CACHE_HOME or ~/.cache; errors as of `expand_path`."""
     return expand_path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "agent-envs"
+
+
+def read_cache(name: str) -> dict[str, Any]:
+    """What `write_cache` wrote under a name; empty if it is missing or damaged."""
+    try:
+        known = json.loads((find_cache() / name).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return known if isinstance(known, dict) else {}
+
+
+def write_cache(name: str, content: dict[str, Any]) -> None:
+    """Write an object of JSON to the folder of caches, if it can be written."""
+    with suppress(OSError):
+        write_text(find_cache() / name, json.dumps(content))
 
 
 def read_json(path: Path, kind: type[_Record]) -> _Record:

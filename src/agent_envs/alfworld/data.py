@@ -12,7 +12,6 @@ import lzma
 import os
 import re
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from hashlib import blake2b
@@ -30,7 +29,7 @@ from agent_envs.assets import (
     read_json,
     unpack_file,
 )
-from agent_envs.machine import find_cache, write_text
+from agent_envs.machine import read_cache, write_cache
 from agent_envs.panels import Panel, one_of, source_of
 
 SPLITS = ("train", "valid_seen", "valid_unseen")
@@ -229,10 +228,8 @@ def list_solvable(split: Path) -> tuple[list[str], Reading]:
     unsolvable.
     """
     cache = f"alfworld/{blake2b(bytes(split), digest_size=16).hexdigest()}.read.json"
-    known: dict[str, list[Any]] = {}
-    with suppress(OSError, TypeError, ValueError):  # missing, or no cache of ours
-        known.update(json.loads((find_cache() / cache).read_bytes()))
-    listing, names, reading = {}, [], Reading()
+    known = read_cache(cache)
+    listing, names, reading = dict[str, Any](), list[str](), Reading()
     for file in split.glob(f"*/*/{FILE}"):
         name = f"{file.parts[-3]}/{file.parts[-2]}"
         stamp = [*_read_stamp(file)]
@@ -247,8 +244,7 @@ def list_solvable(split: Path) -> tuple[list[str], Reading]:
                     raise BadAsset(fault)
                 names.append(name)
     if listing != known:
-        with suppress(OSError):  # without a place to write nothing is cached
-            write_text(find_cache() / cache, json.dumps(listing))
+        write_cache(cache, listing)
     return sorted(names), reading
 
 

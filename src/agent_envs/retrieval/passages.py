@@ -12,13 +12,17 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, overload, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, overload, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agent_envs.assets import BadAsset, Reading, unpack_file
 from agent_envs.contract import encodable
+from agent_envs.machine import read_cache, write_cache
+
+_LARGE = 10_000  # lines, which take a tenth of a second
+Places: TypeAlias = NDArray[np.intp]
 
 
 class Passage(NamedTuple):
@@ -85,8 +89,8 @@ class Corpus(Sequence[Passage]):
 
     A line is `{"id", "title", "text"}`, or `{"id", "contents"}` as in Search-R1, with the title in
     the first line of `contents`. A compressed file (`.gz`, `.xz`) is decompressed into memory.
-    Every line is read once at the start; invalid ones, and later ones with the same id, are left
-    out, which `reading` counts.
+    Every line of a file that is new is read once; invalid ones, and later ones with the same id,
+    are left out, which `reading` counts and a cache file keeps.
 
     Raises:
         MissingAsset: There is no such file.
@@ -100,21 +104,42 @@ class Corpus(Sequence[Passage]):
         starts = np.concatenate([[0], ends + 1])
         stops = np.concatenate([ends, [len(self._data)]])
         starts[0] += len(codecs.BOM_UTF8) * (self._data[:3] == codecs.BOM_UTF8)
-        good, ids = [], set()
-        for at, line in enumerate(map(slice, starts.tolist(), stops.tolist())):
-            if self._data[line].strip():
-                with self.reading.record(path, f"line {at + 1}"):
-                    name = parse_passage(json.loads(self._data[line])).id
-                    if name in ids:
-                        raise ValueError(
-                            f"a passage needs an id of its own, got {name!r:.60} again"
-                        )
-                    ids.add(name)
-                    good.append(at)
+        left = self._list_left_out(starts, stops)
+        for line, reason in left.items():
+            if reason:
+                self.reading.leave_out(path, f"line {line}", reason)
+        good = np.delete(np.arange(len(starts)), [int(line) - 1 for line in left])
         self._starts, self._stops = starts[good], stops[good]
-        if not good:
+        self.reading.good[str(path)] = len(good)
+        if not len(good):
             self.reading.report(strict=True)
             raise BadAsset(f"{path} has no passages; it needs one JSON object per line")
+
+    def _list_left_out(self, starts: Places, stops: Places) -> dict[str, str]:
+        """Why lines are left out, by their number; "" for blank ones. A cache file keeps it."""
+        stat = self.path.stat()
+        cache = f"corpora/{sha256(bytes(self.path.absolute())).hexdigest()[:32]}.json"
+        known, stamp = read_cache(cache), [stat.st_size, stat.st_mtime_ns]
+        if known.get("stamp") == stamp:
+            return dict(known["left"])
+        left, ids = dict[str, str](), np.arange(len(starts))
+        for at, line in enumerate(map(slice, starts.tolist(), stops.tolist())):
+            try:
+                text = self._data[line].strip()
+                if text:
+                    ids[at] = hash(parse_passage(json.loads(text)).id)
+                else:
+                    left[str(at + 1)] = ""
+            except (ValueError, TypeError, RecursionError) as error:
+                left[str(at + 1)] = str(error)
+        order = np.argsort(ids, kind="stable")
+        for at in order[1:][ids[order][1:] == ids[order][:-1]].tolist():
+            left.setdefault(
+                str(at + 1), "a passage needs an id of its own, it has an earlier one's"
+            )
+        if len(starts) > _LARGE:
+            write_cache(cache, {"stamp": stamp, "left": left})
+        return left
 
     @cached_property
     def place(self) -> dict[str, int]:
