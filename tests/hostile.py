@@ -113,7 +113,7 @@ def list_plays(games):
     ]
     plays = {name: partial(play, partial(gym.make, name)) for name in ids}
     if games:
-        public = partial(gym.make, "AlfWorld-v0", data=games, split="train")
+        public = partial(gym.make, "AlfWorld-v0", data=games, split="valid_seen")
         plays["AlfWorld-v0, public"] = partial(play, public)
         plays["AlfWorld-v0, public, workers"] = partial(play_in_workers, public)
     plays["SearchQA-v0, served"] = play_served
