@@ -1,0 +1,376 @@
+"""The server of environments, passages and the shop: who may ask, and what connections may cost.
+
+It runs in the main thread with `serve`, or in a thread of its own with `serving`. Web pages of
+others can't use it, also not with a name of theirs for this machine. Left out: encryption, which
+needs a proxy, and more processes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import re
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from http import HTTPStatus
+from ipaddress import ip_address
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+from agent_envs.assets import require
+
+if TYPE_CHECKING:
+    from asyncio import TimerHandle
+
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from uvicorn import Server
+
+MOST = 512  # connections at the same time, besides those of sessions
+WAIT = 30  # seconds in which a request must arrive whole, and until the next one begins
+GRACE = 10  # seconds that running requests may still take when the server stops
+_TOKEN = 16  # characters
+_LAST_PORT = 65_535
+_KEEPALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 20, "TCP_KEEPCNT": 3}
+"""A host without a sign of life is asked after 60 s, 3 times: it is given up after 2 minutes."""
+_UNANSWERED = 120_000  # milliseconds until data that a host does not take end its connection
+
+
+class RefusalError(Exception):
+    """A refused request: the status and the detail of its answer."""
+
+    headers = None
+
+    def __init__(self, status_code: int, detail: str) -> None:
+        super().__init__(detail)
+        self.status_code, self.detail = status_code, detail
+
+
+class StoppingError(RefusalError):
+    """The server is stopping."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            HTTPStatus.SERVICE_UNAVAILABLE, "the server is stopping; ask again once it is back"
+        )
+
+
+class Guard:
+    """Passes requests that are allowed on to an ASGI application, each with its whole body.
+
+    Args:
+        app: The application.
+        largest: Bytes of a request's body.
+        token: Token that every caller must send as `Authorization: Bearer TOKEN`, except to
+            `/health`; "" for none.
+
+    Attributes:
+        token: Whether callers need a token.
+        most: Connections at the same time.
+        frame: Bytes of a WebSocket message that are read; 0 for no WebSockets.
+        server: The server that runs it, if any.
+
+    Raises:
+        ValueError: The token is too short or not printable ASCII.
+    """
+
+    def __init__(self, app: ASGIApp, *, largest: int, token: str = "") -> None:
+        if token and (len(token) < _TOKEN or not token.isascii() or not token.isprintable()):
+            raise ValueError(
+                f"a token has at least {_TOKEN} printable ASCII characters; make one with: "
+                "python -c 'import secrets; print(secrets.token_urlsafe())'"
+            )
+        self.app, self.largest, self.most, self.frame = app, largest, MOST, 0
+        self.server: Server | None = None
+        self.token = bool(token)
+        self._token = token.encode()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the server is stopping."""
+        return self.server is not None and self.server.should_exit
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or pass on, one request."""
+        try:
+            self.check_caller(scope)
+            body = await self._read_body(scope, receive)
+        except RefusalError as error:
+            headers = [(b"content-type", b"application/json")]
+            if error.status_code == HTTPStatus.UNAUTHORIZED:
+                headers.append((b"www-authenticate", b"Bearer"))
+            answer = json.dumps({"detail": error.detail}).encode()
+            headers.append((b"content-length", b"%d" % len(answer)))
+            start = {"type": "http.response.start", "status": error.status_code}
+            await send({**start, "headers": headers})
+            await send({"type": "http.response.body", "body": answer})
+            return
+        passed = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive_body() -> Message:
+            return passed.pop() if passed else await receive()
+
+        if body is not None:
+            await self.app(scope, receive_body, send)
+
+    def check_caller(self, scope: Scope) -> None:
+        """Check the headers of a request or a WebSocket.
+
+        Raises:
+            RefusalError: 403, another site's page or name for this machine; 401, a wrong token.
+        """
+
+        def read(name: bytes) -> list[str]:
+            return [
+                value.decode("latin-1").strip() for key, value in scope["headers"] if key == name
+            ]
+
+        host, origins, given = read(b"host"), read(b"origin"), read(b"authorization")
+        is_here = _is_loopback((scope.get("server") or ("",))[0])
+        if is_here and not (len(host) == 1 and _is_own_name(host[0])):
+            said = f"{', '.join(host)!r:.100}"
+            raise RefusalError(
+                HTTPStatus.FORBIDDEN,
+                "on this machine the server answers requests for 127.0.0.1 and localhost only, got "
+                f"the header Host {said}; use one of these, also in a proxy",
+            )
+        if origins and not (is_here and origins == [f"http://{host[0]}"]):
+            raise RefusalError(
+                HTTPStatus.FORBIDDEN,
+                "requests of other web pages (by the header Origin) are refused; use a client",
+            )
+        scheme, _, sent = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+        known = scheme.lower() == "bearer" and hmac.compare_digest(
+            sent.strip().encode(), self._token
+        )
+        if self.token and not known and scope["path"] != "/health":
+            raise RefusalError(
+                HTTPStatus.UNAUTHORIZED,
+                f"{'a wrong token' if given else 'no token'}: send the server's token as the "
+                'header {"Authorization": "Bearer TOKEN"}',
+            )
+
+    async def _read_body(self, scope: Scope, receive: Receive) -> bytes | None:
+        """A request's body, None if the client left; reading stops once it is too long."""
+        body, more = bytearray(), True
+        length = max(
+            [int(value) for key, value in scope["headers"] if key == b"content-length"] or [0]
+        )
+        while more and length <= self.largest:
+            try:
+                message = await receive()
+            except asyncio.CancelledError:  # it took longer than GRACE
+                raise StoppingError from None
+            if message["type"] == "http.disconnect":
+                return None
+            body += message.get("body", b"")
+            length, more = max(length, len(body)), message.get("more_body", False)
+        if length > self.largest:
+            raise RefusalError(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a request has at most {self.largest} bytes"
+            )
+        return bytes(body)
+
+
+def serve(
+    guard: Guard,
+    host: str,
+    port: int,
+    *,
+    variable: str,
+    public: bool = False,
+    ready: Callable[[str], object] = print,
+) -> None:
+    """Serve until SIGINT or SIGTERM, in the main thread.
+
+    A request that still runs some seconds later ends with the process.
+
+    Args:
+        guard: The application.
+        host: Host name or address to listen on.
+        port: Port to listen on; 0 takes a free one.
+        variable: Environment variable of the token, for the error.
+        public: Allow other machines to connect without a token.
+        ready: Called with the address once the server accepts connections.
+
+    Raises:
+        ImportError: uvicorn is not installed.
+        ValueError: Other machines could connect without a token, or the port is out of range.
+        OSError: There is no such host, or the port is taken.
+    """
+    server = _make_server(guard)
+    with listen(host, port) as listening, stop_on_signal():
+        if not (guard.token or public or _is_loopback(listening.getsockname()[0])):
+            raise ValueError(
+                f"host {host!r} lets other machines connect, so set a token in ${variable}, or "
+                "listen on 127.0.0.1; --public serves without a token"
+            )
+        ready(address_of(listening))
+        server.run([listening])
+
+
+@contextmanager
+def serving(guard: Guard, port: int = 0) -> Iterator[str]:
+    """A server in a thread of this process for the duration of the context; yields its address.
+
+    It listens on 127.0.0.1. Errors are as in `serve`.
+    """
+    server = _make_server(guard)
+    with listen("127.0.0.1", port) as listening:
+        thread = Thread(target=server.run, args=([listening],), name="server", daemon=True)
+        thread.start()
+        try:
+            yield address_of(listening)
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@contextmanager
+def stop_on_signal() -> Iterator[None]:
+    """End the context at SIGINT or SIGTERM, without an error."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with suppress(KeyboardInterrupt):  # uvicorn raises the signal that ended it again
+            yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket, marked as TCP: only on such a socket asyncio sets TCP_NODELAY.
+
+    The kernel ends accepted connections to hosts that are gone without closing them. It asks the
+    host, not the client, which may compute for minutes.
+
+    Raises:
+        ValueError: `port` is out of range.
+        OSError: There is no such host, or the port is taken.
+    """
+    if not 0 <= port <= _LAST_PORT:
+        raise ValueError(f"port must be in 0..{_LAST_PORT}, 0 for a free one, got {port}")
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (socket.gaierror, UnicodeError) as error:
+        raise OSError(f"no host {host!r:.100} to listen on: {error}; give an address") from error
+    family, kind, _, _, address = found[0]
+    listening = socket.socket(family, kind, socket.IPPROTO_TCP)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (*_KEEPALIVE.items(), ("TCP_USER_TIMEOUT", _UNANSWERED)):
+        if hasattr(socket, name):  # not on every system
+            listening.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    try:
+        listening.bind(address)
+        listening.listen()
+    except OSError as error:
+        listening.close()
+        reason = f"port {port}: {error.strerror}; stop that process, give another port, or 0"
+        raise OSError(error.errno, reason) from error
+    return listening
+
+
+def address_of(listening: socket.socket) -> str:
+    """The address of a listening socket, such as http://127.0.0.1:8000."""
+    host, port, *_ = listening.getsockname()
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        number = ip_address(address)
+    except ValueError:  # a name
+        return False
+    return (getattr(number, "ipv4_mapped", None) or number).is_loopback
+
+
+def _is_own_name(host: str) -> bool:
+    """Whether a header Host names this machine; another site may map its own name to 127.0.0.1."""
+    parts = re.fullmatch(r"\[?(.*?)\]?(:\d*)?", host.lower())
+    name = parts[1] if parts else ""
+    return name in {"localhost", socket.gethostname().lower()} or _is_loopback(name)
+
+
+def _make_server(guard: Guard) -> Server:
+    require("uvicorn", "search")
+    from uvicorn import Config, Server
+
+    server = Server(
+        Config(
+            guard,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            proxy_headers=False,
+            server_header=False,
+            workers=1,
+            http=_make_protocol(guard.most),
+            ws="websockets-sansio" if guard.frame else "none",
+            ws_max_size=guard.frame,
+            ws_per_message_deflate=False,  # memory, and messages that expand
+            ws_ping_interval=None,  # a client whose event loop waits for a model does not answer
+            limit_concurrency=guard.most + 1,  # then none of them is idle
+            timeout_keep_alive=WAIT,
+            timeout_graceful_shutdown=GRACE,
+        )
+    )
+    guard.server = server
+    return server
+
+
+def _make_protocol(most: int) -> type[asyncio.Protocol]:
+    """HTTP of uvicorn for `most` connections, of which those that wait for a request end."""
+    from h11 import IDLE, SEND_BODY
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class Connection(H11Protocol):
+        """A connection that ends `WAIT` seconds after it began to wait for a whole request.
+
+        If there are too many, the one that has waited longest makes room for a new one.
+        """
+
+        late: TimerHandle
+
+        def connection_made(self, transport: Any) -> None:
+            if len(self.connections) >= most:
+                _make_room([one for one in self.connections if isinstance(one, Connection)])
+            super().connection_made(transport)
+            self._start_waiting()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self.late.cancel()
+            super().connection_lost(exc)
+
+        def data_received(self, data: bytes) -> None:
+            if self.conn.their_state is IDLE and not self.conn.trailing_data[0]:
+                self.late.cancel()
+                self._start_waiting()  # a request begins
+            super().data_received(data)
+            if not self._is_waiting():
+                self.late.cancel()
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            if self._is_waiting():
+                self.late.cancel()
+                self._start_waiting()
+
+        def _is_waiting(self) -> bool:
+            is_upgraded = self.transport.get_protocol() is not self  # to a WebSocket
+            return self.conn.their_state in {IDLE, SEND_BODY} and not is_upgraded
+
+        def _start_waiting(self) -> None:
+            self.late = self.loop.call_later(WAIT, self.transport.abort)
+
+    return Connection
+
+
+def _make_room(connections: list[Any]) -> None:
+    """End the connection that has waited longest for a request, if one waits."""
+    waiting = [one for one in connections if not one.late.cancelled()]
+    if waiting:
+        oldest = min(waiting, key=lambda one: one.late.when())
+        oldest.connections.discard(oldest)
+        oldest.transport.abort()
