@@ -334,8 +334,7 @@ def _make_protocol(most: int) -> type[asyncio.Protocol]:
         late: TimerHandle
 
         def connection_made(self, transport: Any) -> None:
-            if len(self.connections) >= most:
-                _make_room([one for one in self.connections if isinstance(one, Connection)])
+            _make_room(self.connections, most)
             super().connection_made(transport)
             self._start_waiting()
 
@@ -367,10 +366,10 @@ def _make_protocol(most: int) -> type[asyncio.Protocol]:
     return Connection
 
 
-def _make_room(connections: list[Any]) -> None:
-    """End the connection that has waited longest for a request, if one waits."""
-    waiting = [one for one in connections if not one.late.cancelled()]
-    if waiting:
+def _make_room(connections: set[Any], most: int) -> None:
+    """Of too many connections end the one that has waited longest for a request, if any waits."""
+    waiting = [one for one in connections if hasattr(one, "late") and not one.late.cancelled()]
+    if len(connections) >= most and waiting:
         oldest = min(waiting, key=lambda one: one.late.when())
-        oldest.connections.discard(oldest)
+        connections.discard(oldest)
         oldest.transport.abort()

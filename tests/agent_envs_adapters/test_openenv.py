@@ -25,6 +25,7 @@ import pytest
 import agent_envs  # noqa: F401  registers the ids
 import agent_envs_command
 import credit
+from agent_envs.connections import serving
 from agent_envs.web import ServerError
 from agent_envs_adapters.episodes import Episodes
 from agent_envs_adapters.gate import Limits
@@ -38,7 +39,6 @@ if THERE:
 
     from agent_envs_adapters.openenv import make_app
     from agent_envs_adapters.remote import Remote
-    from agent_envs_adapters.serving import serving
 
 PAGE = Path(__file__).parents[2] / "docs" / "integrations" / "openenv.md"
 IDS = [
@@ -404,9 +404,9 @@ def test_a_client_without_a_sign_of_life_is_given_up():
         assert plays(url)
 
 
-@pytest.mark.parametrize("sent", [b"", b"GET /health HT", b"GET /health HTTP/1.1\r\nHost: a\r\n"])
+@pytest.mark.parametrize("sent", [b"", b"GET /health HT", b"GET /health HTTP/1.1\r\nHost: localhost\r\n"])
 def test_a_request_that_never_comes_is_given_up(monkeypatch, sent):
-    monkeypatch.setattr("agent_envs_adapters.serving.HEAD", 0.3)
+    monkeypatch.setattr("agent_envs.connections.WAIT", 0.3)
     with serving(make_app("EZPoints-v0")) as url:
         host, port = url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port)), timeout=10) as connection:
@@ -414,7 +414,7 @@ def test_a_request_that_never_comes_is_given_up(monkeypatch, sent):
             with suppress(ConnectionResetError):
                 assert connection.recv(10) == b""
         with socket.create_connection((host, int(port)), timeout=10) as connection:
-            connection.sendall(b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n" + sent)
+            connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n" + sent)
             with suppress(ConnectionResetError):
                 while part := connection.recv(4096):  # then the next request is waited for
                     assert part

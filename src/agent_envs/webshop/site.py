@@ -205,9 +205,10 @@ class Receipt(NamedTuple):
 class Site:
     """A server for a shop, which runs until `close()`; `start` begins an episode.
 
-    It listens on 127.0.0.1, with the checks of `agent_envs.connections`. It only serves pages that the episode led to: the search page, the results of a search from it, links of served
-    pages, and pages given to `open_page`. The first purchase of an episode counts; afterwards all
-    of these addresses lead to the receipt.
+    It listens on 127.0.0.1, with the checks of `agent_envs.connections`. It only serves pages that
+    the episode led to: the search page, the results of a search from it, links of served pages, and
+    pages given to `open_page`. The first purchase of an episode counts; afterwards all of these
+    addresses lead to the receipt.
 
     Args:
         shop: The shop.
@@ -233,7 +234,7 @@ class Site:
         self._purchases: SimpleQueue[Receipt | None] = SimpleQueue()
         self._opened = ExitStack()
         served = connections.serving(Guard(app, largest=BODY), port)
-        self.address = self._opened.enter_context(served)
+        self.port = urlsplit(self._opened.enter_context(served)).port
 
     def __enter__(self) -> Self:
         return self
@@ -250,7 +251,7 @@ class Site:
 
     def open_page(self, page: Page) -> str:
         """The address of a page in the episode; it can be opened from now on."""
-        return urljoin(f"{self.address}/{self.session}/", self._register_link(page))
+        return urljoin(f"http://127.0.0.1:{self.port}/{self.session}/", self._register_link(page))
 
     def find_page(self, address: str) -> Page:
         """The page that an address opens.
@@ -411,7 +412,7 @@ def _redirect(link: str, status: int = 302) -> Response:
 async def _send_asset(request: Request) -> Response:
     from starlette.responses import Response
 
-    name = request.url.path[1:]
+    name = request.scope["path"][1:]
     content = (files("agent_envs.webshop") / "templates" / name).read_bytes()
     return Response(
         content, headers=HEADERS | {"Cache-Control": "max-age=3600"}, media_type=ASSETS[name]

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 
+from agent_envs import connections
 from agent_envs.retrieval import server
 from agent_envs.retrieval.client import Http, RetrievalError
 from agent_envs.retrieval.factory import Scripted
@@ -158,7 +159,7 @@ def test_the_default_topk():
 
 
 def test_accepted_connections_send_at_once():
-    with server.listen("127.0.0.1", 0) as listening:
+    with connections.listen("127.0.0.1", 0) as listening:
         assert listening.proto == socket.IPPROTO_TCP  # by which asyncio sets TCP_NODELAY
 
 
@@ -204,7 +205,8 @@ def test_long_bodies_are_not_read(url, monkeypatch):
     pieces = iter([b'{"query"', b': "mo', b'on"}'])
     assert ask(url, pieces, encode_chunked=True, headers={}) == ask(url, {"query": "moon"})
     monkeypatch.setattr(server, "BODY", 100_000)
-    status, content = ask(url, (b" " * 10_000 for _ in range(20)), encode_chunked=True)
+    with serving(Digests()) as url:
+        status, content = ask(url, (b" " * 10_000 for _ in range(20)), encode_chunked=True)
     assert (status, "at most 100000 bytes" in content["detail"]) == (413, True)
 
 
@@ -382,7 +384,7 @@ def test_a_running_search_is_answered_and_no_other(came):
 
 
 def test_a_search_that_hangs_is_given_up(monkeypatch):
-    monkeypatch.setattr(server, "GRACE", 1)
+    monkeypatch.setattr(connections, "GRACE", 1)
     held = Held()
     with ThreadPoolExecutor(1) as pool:
         with serving(held) as url:
