@@ -200,15 +200,13 @@ def serve(
         ValueError: Other machines could connect without a token, or the port is out of range.
         OSError: There is no such host, or the port is taken.
     """
-    server = _make_server(guard)
     with listen(host, port) as listening, stop_on_signal():
         if not (guard.token or public or _is_loopback(listening.getsockname()[0])):
             raise ValueError(
                 f"host {host!r} lets other machines connect, so set a token in ${variable}, or "
                 "listen on 127.0.0.1; --public serves without a token"
             )
-        ready(address_of(listening))
-        server.run([listening])
+        _make_server(guard, lambda: ready(address_of(listening))).run([listening])
 
 
 @contextmanager
@@ -217,7 +215,7 @@ def serving(guard: Guard, port: int = 0) -> Iterator[str]:
 
     It listens on 127.0.0.1. Errors are as in `serve`.
     """
-    server = _make_server(guard)
+    server = _make_server(guard, lambda: None)
     with listen("127.0.0.1", port) as listening:
         thread = Thread(target=server.run, args=([listening],), name="server", daemon=True)
         thread.start()
@@ -293,11 +291,18 @@ def _is_own_name(host: str) -> bool:
     return name in {"localhost", socket.gethostname().lower()} or _is_loopback(name)
 
 
-def _make_server(guard: Guard) -> Server:
+def _make_server(guard: Guard, ready: Callable[[], object]) -> Server:
     require("uvicorn", "search")
     from uvicorn import Config, Server
 
-    server = Server(
+    class Told(Server):
+        """Calls `ready` when it listens and a signal ends it in order."""
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            ready()
+
+    server = Told(
         Config(
             guard,
             log_config=None,

@@ -404,7 +404,9 @@ def test_a_client_without_a_sign_of_life_is_given_up():
         assert plays(url)
 
 
-@pytest.mark.parametrize("sent", [b"", b"GET /health HT", b"GET /health HTTP/1.1\r\nHost: localhost\r\n"])
+@pytest.mark.parametrize(
+    "sent", [b"", b"GET /health HT", b"GET /health HTTP/1.1\r\nHost: localhost\r\n"]
+)
 def test_a_request_that_never_comes_is_given_up(monkeypatch, sent):
     monkeypatch.setattr("agent_envs.connections.WAIT", 0.3)
     with serving(make_app("EZPoints-v0")) as url:

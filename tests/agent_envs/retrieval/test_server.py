@@ -205,8 +205,8 @@ def test_long_bodies_are_not_read(url, monkeypatch):
     pieces = iter([b'{"query"', b': "mo', b'on"}'])
     assert ask(url, pieces, encode_chunked=True, headers={}) == ask(url, {"query": "moon"})
     monkeypatch.setattr(server, "BODY", 100_000)
-    with serving(Digests()) as url:
-        status, content = ask(url, (b" " * 10_000 for _ in range(20)), encode_chunked=True)
+    with serving(Digests()) as other:
+        status, content = ask(other, (b" " * 10_000 for _ in range(20)), encode_chunked=True)
     assert (status, "at most 100000 bytes" in content["detail"]) == (413, True)
 
 
