@@ -316,7 +316,7 @@ def _make_server(guard: Guard, ready: Callable[[], object]) -> Server:
             ws_max_size=guard.frame,
             ws_per_message_deflate=False,  # memory, and messages that expand
             ws_ping_interval=None,  # a client whose event loop waits for a model does not answer
-            limit_concurrency=guard.most + 1,  # then none of them is idle
+            limit_concurrency=2 * guard.most,  # and none of them waits for a request
             timeout_keep_alive=WAIT,
             timeout_graceful_shutdown=GRACE,
         )
