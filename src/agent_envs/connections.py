@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import json
 import re
 import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from http import HTTPStatus
 from ipaddress import ip_address
-from threading import Thread
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.assets import require
@@ -39,22 +37,18 @@ _UNANSWERED = 120_000  # milliseconds until data that a host does not take end i
 
 
 class RefusalError(Exception):
-    """A refused request: the status and the detail of its answer."""
+    """A refused request: the status, the detail and the headers of its answer."""
 
-    headers = None
-
-    def __init__(self, status_code: int, detail: str) -> None:
+    def __init__(self, status: int, detail: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(detail)
-        self.status_code, self.detail = status_code, detail
+        self.status_code, self.detail, self.headers = status, detail, headers
 
 
 class StoppingError(RefusalError):
     """The server is stopping."""
 
     def __init__(self) -> None:
-        super().__init__(
-            HTTPStatus.SERVICE_UNAVAILABLE, "the server is stopping; ask again once it is back"
-        )
+        super().__init__(503, "the server is stopping; ask again once it is back")
 
 
 class Guard:
@@ -65,9 +59,9 @@ class Guard:
         largest: Bytes of a request's body.
         token: Token that every caller must send as `Authorization: Bearer TOKEN`, except to
             `/health`; "" for none.
+        variable: Environment variable of the token, for errors.
 
     Attributes:
-        token: Whether callers need a token.
         most: Connections at the same time.
         frame: Bytes of a WebSocket message that are read; 0 for no WebSockets.
         server: The server that runs it, if any.
@@ -76,7 +70,7 @@ class Guard:
         ValueError: The token is too short or not printable ASCII.
     """
 
-    def __init__(self, app: ASGIApp, *, largest: int, token: str = "") -> None:
+    def __init__(self, app: ASGIApp, *, largest: int, token: str = "", variable: str = "") -> None:
         if token and (len(token) < _TOKEN or not token.isascii() or not token.isprintable()):
             raise ValueError(
                 f"a token has at least {_TOKEN} printable ASCII characters; make one with: "
@@ -84,8 +78,7 @@ class Guard:
             )
         self.app, self.largest, self.most, self.frame = app, largest, MOST, 0
         self.server: Server | None = None
-        self.token = bool(token)
-        self._token = token.encode()
+        self.token, self.variable = token, variable
 
     @property
     def is_stopping(self) -> bool:
@@ -96,24 +89,20 @@ class Guard:
         """Answer, or pass on, one request."""
         try:
             self.check_caller(scope)
-            body = await self._read_body(scope, receive)
-        except RefusalError as error:
-            headers = [(b"content-type", b"application/json")]
-            if error.status_code == HTTPStatus.UNAUTHORIZED:
-                headers.append((b"www-authenticate", b"Bearer"))
-            answer = json.dumps({"detail": error.detail}).encode()
-            headers.append((b"content-length", b"%d" % len(answer)))
-            start = {"type": "http.response.start", "status": error.status_code}
-            await send({**start, "headers": headers})
-            await send({"type": "http.response.body", "body": answer})
-            return
-        passed = [{"type": "http.request", "body": body, "more_body": False}]
+            passed = await self._read_body(scope, receive)
 
-        async def receive_body() -> Message:
-            return passed.pop() if passed else await receive()
+            async def receive_body() -> Message:
+                return passed.pop() if passed else await receive()
 
-        if body is not None:
-            await self.app(scope, receive_body, send)
+            if passed[0]["type"] != "http.disconnect":
+                await self.app(scope, receive_body, send)
+        except (RefusalError, asyncio.CancelledError) as error:
+            from starlette.responses import JSONResponse
+
+            # cancelled: it took longer than GRACE
+            told = error if isinstance(error, RefusalError) else StoppingError()
+            answer = JSONResponse({"detail": told.detail}, told.status_code, told.headers)
+            await answer(scope, receive, send)
 
     def check_caller(self, scope: Scope) -> None:
         """Check the headers of a request or a WebSocket.
@@ -123,55 +112,45 @@ class Guard:
         """
 
         def read(name: bytes) -> list[str]:
-            return [
-                value.decode("latin-1").strip() for key, value in scope["headers"] if key == name
-            ]
+            return [value.decode("latin-1") for key, value in scope["headers"] if key == name]
 
-        host, origins, given = read(b"host"), read(b"origin"), read(b"authorization")
+        host, origins, given = ", ".join(read(b"host")), read(b"origin"), read(b"authorization")
         is_here = _is_loopback((scope.get("server") or ("",))[0])
-        if is_here and not (len(host) == 1 and _is_own_name(host[0])):
-            said = f"{', '.join(host)!r:.100}"
+        if is_here and not _is_own_name(host):
             raise RefusalError(
-                HTTPStatus.FORBIDDEN,
+                403,
                 "on this machine the server answers requests for 127.0.0.1 and localhost only, got "
-                f"the header Host {said}; use one of these, also in a proxy",
+                f"the header Host {host!r:.100}; use one of these, also in a proxy",
             )
-        if origins and not (is_here and origins == [f"http://{host[0]}"]):
+        if origins and not (is_here and origins == [f"http://{host}"]):
             raise RefusalError(
-                HTTPStatus.FORBIDDEN,
-                "requests of other web pages (by the header Origin) are refused; use a client",
+                403, "requests of other web pages (by the header Origin) are refused; use a client"
             )
-        scheme, _, sent = given[0].partition(" ") if len(given) == 1 else ("", "", "")
-        known = scheme.lower() == "bearer" and hmac.compare_digest(
-            sent.strip().encode(), self._token
-        )
-        if self.token and not known and scope["path"] != "/health":
+        scheme, _, sent = given[0].strip().partition(" ") if len(given) == 1 else ("", "", "")
+        is_known = hmac.compare_digest(sent.strip().encode(), self.token.encode())
+        if (
+            self.token
+            and scope["path"] != "/health"
+            and not (scheme.lower() == "bearer" and is_known)
+        ):
             raise RefusalError(
-                HTTPStatus.UNAUTHORIZED,
+                401,
                 f"{'a wrong token' if given else 'no token'}: send the server's token as the "
                 'header {"Authorization": "Bearer TOKEN"}',
+                {"WWW-Authenticate": "Bearer"},
             )
 
-    async def _read_body(self, scope: Scope, receive: Receive) -> bytes | None:
-        """A request's body, None if the client left; reading stops once it is too long."""
-        body, more = bytearray(), True
-        length = max(
-            [int(value) for key, value in scope["headers"] if key == b"content-length"] or [0]
-        )
-        while more and length <= self.largest:
-            try:
-                message = await receive()
-            except asyncio.CancelledError:  # it took longer than GRACE
-                raise StoppingError from None
-            if message["type"] == "http.disconnect":
-                return None
+    async def _read_body(self, scope: Scope, receive: Receive) -> list[Message]:
+        """The whole body as a message, or that the client left; reading stops at one too long."""
+        body, message = bytearray(), {"more_body": True}
+        length = int(dict(scope["headers"]).get(b"content-length", 0))
+        while message.get("more_body") and length <= self.largest:
+            message = await receive()
             body += message.get("body", b"")
-            length, more = max(length, len(body)), message.get("more_body", False)
+            length = max(length, len(body))
         if length > self.largest:
-            raise RefusalError(
-                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a request has at most {self.largest} bytes"
-            )
-        return bytes(body)
+            raise RefusalError(413, f"a request has at most {self.largest} bytes")
+        return [{**message, "body": bytes(body)}]
 
 
 def serve(
@@ -179,11 +158,10 @@ def serve(
     host: str,
     port: int,
     *,
-    variable: str,
     public: bool = False,
     ready: Callable[[str], object] = print,
 ) -> None:
-    """Serve until SIGINT or SIGTERM, in the main thread.
+    """Serve until SIGINT or SIGTERM; called in the main thread.
 
     A request that still runs some seconds later ends with the process.
 
@@ -191,7 +169,6 @@ def serve(
         guard: The application.
         host: Host name or address to listen on.
         port: Port to listen on; 0 takes a free one.
-        variable: Environment variable of the token, for the error.
         public: Allow other machines to connect without a token.
         ready: Called with the address once the server accepts connections.
 
@@ -200,27 +177,31 @@ def serve(
         ValueError: Other machines could connect without a token, or the port is out of range.
         OSError: There is no such host, or the port is taken.
     """
-    with listen(host, port) as listening, stop_on_signal():
-        if not (guard.token or public or _is_loopback(listening.getsockname()[0])):
-            raise ValueError(
-                f"host {host!r} lets other machines connect, so set a token in ${variable}, or "
-                "listen on 127.0.0.1; --public serves without a token"
-            )
-        _make_server(guard, lambda: ready(address_of(listening))).run([listening])
+    with stop_on_signal(), serving(guard, port, host=host, public=public) as url:
+        ready(url)
+        Event().wait()
 
 
 @contextmanager
-def serving(guard: Guard, port: int = 0) -> Iterator[str]:
+def serving(
+    guard: Guard, port: int = 0, *, host: str = "127.0.0.1", public: bool = False
+) -> Iterator[str]:
     """A server in a thread of this process for the duration of the context; yields its address.
 
-    It listens on 127.0.0.1. Errors are as in `serve`.
+    Arguments and errors are as in `serve`.
     """
-    server = _make_server(guard, lambda: None)
-    with listen("127.0.0.1", port) as listening:
+    server = _make_server(guard)
+    with listen(host, port) as listening:
+        address, port, *_ = listening.getsockname()
+        if not (guard.token or public or _is_loopback(address)):
+            raise ValueError(
+                f"host {host!r} lets other machines connect, so set a token in ${guard.variable}, "
+                "or listen on 127.0.0.1; --public serves without a token"
+            )
         thread = Thread(target=server.run, args=([listening],), name="server", daemon=True)
         thread.start()
         try:
-            yield address_of(listening)
+            yield f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
         finally:
             server.should_exit = True
             thread.join()
@@ -231,7 +212,7 @@ def stop_on_signal() -> Iterator[None]:
     """End the context at SIGINT or SIGTERM, without an error."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with suppress(KeyboardInterrupt):  # uvicorn raises the signal that ended it again
+        with suppress(KeyboardInterrupt):
             yield
     finally:
         signal.signal(signal.SIGTERM, before)
@@ -270,12 +251,6 @@ def listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def address_of(listening: socket.socket) -> str:
-    """The address of a listening socket, such as http://127.0.0.1:8000."""
-    host, port, *_ = listening.getsockname()
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
 def _is_loopback(address: str) -> bool:
     try:
         number = ip_address(address)
@@ -291,18 +266,11 @@ def _is_own_name(host: str) -> bool:
     return name in {"localhost", socket.gethostname().lower()} or _is_loopback(name)
 
 
-def _make_server(guard: Guard, ready: Callable[[], object]) -> Server:
+def _make_server(guard: Guard) -> Server:
     require("uvicorn", "search")
     from uvicorn import Config, Server
 
-    class Told(Server):
-        """Calls `ready` when it listens and a signal ends it in order."""
-
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets)
-            ready()
-
-    server = Told(
+    server = Server(
         Config(
             guard,
             log_config=None,
@@ -310,7 +278,6 @@ def _make_server(guard: Guard, ready: Callable[[], object]) -> Server:
             lifespan="off",
             proxy_headers=False,
             server_header=False,
-            workers=1,
             http=_make_protocol(guard.most),
             ws="websockets-sansio" if guard.frame else "none",
             ws_max_size=guard.frame,

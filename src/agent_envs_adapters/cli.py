@@ -63,7 +63,6 @@ def serve(
         app,
         host,
         port,
-        variable=VARIABLE,
         public=public,
         ready=lambda url: page.print(f"serving {name} at {url}"),
     )

@@ -11,7 +11,6 @@ import asyncio
 import json
 import logging
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import pydantic.dataclasses
@@ -149,7 +148,7 @@ class Gate(Guard):
     """
 
     def __init__(self, app: ASGIApp, name: str, *, limits: Limits, token: str = "") -> None:
-        super().__init__(self._answer_page, largest=limits.message, token=token)
+        super().__init__(self._answer_page, largest=limits.message, token=token, variable=VARIABLE)
         self.most += 2 * limits.sessions
         self.frame = WHOLE * limits.message
         self.openenv, self.limits = app, limits
@@ -170,11 +169,11 @@ class Gate(Guard):
         elif path == "/mcp":  # OpenEnv's validator posts there
             await JSONResponse(_NO_TOOLS)(scope, receive, send)
         else:
-            said = (
+            raise RefusalError(
+                404,
                 f"there is no {path!r:.255}; sessions are played over the WebSocket /ws, the pages "
-                f"are {', '.join(self.pages)}"
+                f"are {', '.join(self.pages)}",
             )
-            await JSONResponse({"detail": said}, HTTPStatus.NOT_FOUND)(scope, receive, send)
 
     async def _run_session(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()  # the connect

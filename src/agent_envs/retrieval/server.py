@@ -23,9 +23,7 @@ from agent_envs.connections import Guard, RefusalError, StoppingError
 from agent_envs.retrieval.client import VARIABLE
 
 if TYPE_CHECKING:
-    from starlette.applications import Starlette
-    from starlette.requests import Request
-    from starlette.responses import Response
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from agent_envs.retrieval.passages import Passage, Retriever
 
@@ -70,9 +68,7 @@ def serve(
         OSError: There is no such host, or the port is taken.
     """
     with _open_guard(retriever, topk, token) as guard:
-        connections.serve(
-            guard, host, port, variable=VARIABLE, public=public, ready=lambda url: ready(url + PATH)
-        )
+        connections.serve(guard, host, port, public=public, ready=lambda url: ready(url + PATH))
 
 
 @contextmanager
@@ -94,63 +90,46 @@ def _open_guard(retriever: Retriever, topk: int, token: str) -> Iterator[Guard]:
         raise ValueError(f"topk, a number of passages, must be in 1..{TOPK}, got {topk}")
     require("starlette", "search")
     batches = Batches(retriever, lambda: guard.is_stopping)
-    guard = Guard(build_application(batches, topk), largest=BODY, token=token)
+    guard = Guard(build_application(batches, topk), largest=BODY, token=token, variable=VARIABLE)
     try:
         yield guard
     finally:
         batches.close()
 
 
-def build_application(batches: Batches, topk: int) -> Starlette:
-    """The routes of the server."""
-    from starlette.applications import Starlette
-    from starlette.exceptions import HTTPException
-    from starlette.requests import ClientDisconnect
-    from starlette.routing import Route
+def build_application(batches: Batches, topk: int) -> ASGIApp:
+    """The pages of the server."""
 
-    async def retrieve(request: Request) -> Response:
-        try:
-            search = read_request(await request.body(), topk)
-            found = await _await_client(request, batches.ask(search)) if search.queries else []
-        except asyncio.CancelledError:  # the server stops
-            raise StoppingError from None
-        lists = [[_describe(passage, search.scored) for passage in one] for one in found]
-        return _write_json({"result": lists})
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        from starlette.responses import Response
 
-    async def health(_: Request) -> Response:
-        if batches.is_stopping():
+        content: Any = {"status": "ok"}
+        if (scope["method"], scope["path"]) == ("POST", PATH):
+            search = read_request((await receive())["body"], topk)
+            found = await _await_client(receive, batches.ask(search)) if search.queries else []
+            content = {"result": [[_describe(p, search.scored) for p in one] for one in found]}
+        elif scope["path"] != "/health":
+            raise RefusalError(404, f"the pages are POST {PATH} and GET /health")
+        elif batches.is_stopping():
             raise StoppingError
-        return _write_json({"status": "ok"})
+        # ASCII, which can contain every text, with all digits of every number
+        await Response(json.dumps(content), media_type="application/json")(scope, receive, send)
 
-    async def answer_error(_: Request, error: Any) -> Response:
-        return _write_json({"detail": error.detail}, error.status_code, error.headers)
-
-    async def answer_nobody(*_: object) -> Response:
-        return _write_json({"detail": "the client left before its request was read"}, 400)
-
-    return Starlette(
-        routes=[Route(PATH, retrieve, methods=["POST"]), Route("/health", health)],
-        exception_handlers={
-            HTTPException: answer_error,
-            RefusalError: answer_error,
-            ClientDisconnect: answer_nobody,
-        },
-    )
+    return answer
 
 
-async def _await_client(request: Request, found: Future[Any]) -> Any:
-    """The result; it is cancelled when the client leaves, and raises `ClientDisconnect`."""
-    from starlette.requests import ClientDisconnect
+async def _await_client(receive: Receive, found: Future[Any]) -> Any:
+    """The result; it is cancelled when the client leaves."""
 
     async def wait_for_leaving() -> None:
-        while (await request.receive())["type"] != "http.disconnect":
+        while (await receive())["type"] != "http.disconnect":
             pass
 
     answer, leaving = asyncio.wrap_future(found), asyncio.ensure_future(wait_for_leaving())
     try:
         await asyncio.wait((answer, leaving), return_when=asyncio.FIRST_COMPLETED)
         if not answer.done():
-            raise ClientDisconnect
+            raise RefusalError(400, "the client left")
         return answer.result()
     finally:
         answer.cancel()
@@ -194,13 +173,6 @@ def _describe(passage: Passage, scored: bool) -> dict[str, Any]:
         "text": passage.text,
     }
     return {"document": document, "score": float(passage.score)} if scored else document
-
-
-def _write_json(content: Any, status: int = 200, headers: Any = None) -> Response:
-    """An ASCII answer, which can contain every text, with all digits of every number."""
-    from starlette.responses import Response
-
-    return Response(json.dumps(content), status, headers, "application/json")
 
 
 class SearchRequest(NamedTuple):

@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
 
 from agent_envs import connections
 from agent_envs.assets import require
-from agent_envs.connections import Guard
+from agent_envs.connections import Guard, RefusalError
 from agent_envs.contract import encodable
 from agent_envs.spaces import ACTION_LENGTH
 from agent_envs.webshop.pages import Page
@@ -294,7 +294,7 @@ class Site:
         if page is None and kind == "results":
             page = self._open_search(where)
         if page is None:
-            raise _make_missing("No page of this task led to this address.")
+            raise RefusalError(404, "No page of this task led to this address.")
         if receipt and page != receipt.page:
             return _redirect(self._register_link(receipt.page))
         if not receipt and page.kind == "done":
@@ -313,7 +313,7 @@ class Site:
             query = request.scope["query_string"].decode("latin-1")
             page = self._pages.get(_join_target("done", query))
             if page is None:
-                raise _make_missing("No page of this task led to this address.")
+                raise RefusalError(404, "No page of this task led to this address.")
             if self._receipt is None:
                 match = self.shop.match(goal, page.product)
                 self._receipt = Receipt(page, self.shop.score(goal, match, page).total)
@@ -336,7 +336,7 @@ class Site:
     def _find_goal(self, session: str) -> Goal:
         """The goal of the running episode, which must be that of `session`."""
         if self._goal is None or session != self.session:
-            raise _make_missing("This address belongs to no task, or to another one.")
+            raise RefusalError(404, "This address belongs to no task, or to another one.")
         return self._goal
 
     def _register_link(self, page: Page) -> str:
@@ -368,7 +368,6 @@ def _make_app(site: Site, *, more: bool) -> Starlette:
     """The site's routes."""
     require("starlette", "browser")
     from starlette.applications import Starlette
-    from starlette.exceptions import HTTPException
     from starlette.routing import Route
 
     routes = [
@@ -381,7 +380,9 @@ def _make_app(site: Site, *, more: bool) -> Starlette:
     if more:
         routes.append(Route("/another", site.start_another, methods=["POST"]))
         routes.append(Route("/stop", site.stop, methods=["POST"]))
-    app = Starlette(routes=routes, exception_handlers={HTTPException: _render_missing})
+    app = Starlette(
+        routes=routes, exception_handlers={404: _render_missing, RefusalError: _render_missing}
+    )
     app.router.redirect_slashes = False
     return app
 
@@ -389,12 +390,6 @@ def _make_app(site: Site, *, more: bool) -> Starlette:
 async def _render_missing(_: Request, error: Any) -> Response:
     text = render_notice("No such page", str(error.detail), back=True)
     return _write_page(text, error.status_code)
-
-
-def _make_missing(detail: str) -> Exception:
-    from starlette.exceptions import HTTPException
-
-    return HTTPException(404, detail)
 
 
 def _write_page(text: str, status: int = 200) -> Response:

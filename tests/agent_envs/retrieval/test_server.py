@@ -1,6 +1,5 @@
 """The server as clients see it: APIs, limits, faults, and searches for many at once."""
 
-import asyncio
 import http.client
 import json
 import signal
@@ -400,16 +399,9 @@ def test_a_search_that_hangs_is_given_up(monkeypatch):
     held.let.set()
 
 
-def test_health_while_stopping():
-    batches, said = Batches(Digests(), lambda: True), []
-    scope = {"type": "http", "method": "GET", "path": "/health", "headers": [], "query_string": b""}
-
-    async def send(message):
-        said.append(message)
-
-    asyncio.run(server.build_application(batches, 3)(scope, None, send))
-    assert said[0]["status"] == 503
-    batches.close()
+def test_health_while_stopping(url, monkeypatch):
+    monkeypatch.setattr(connections.Guard, "is_stopping", True)
+    assert ask(url.replace("/retrieve", "/health"), None, "GET") == (503, {"detail": STOPPING})
 
 
 PROGRAM = """
