@@ -65,6 +65,7 @@ class Guard:
         most: Connections at the same time.
         frame: Bytes of a WebSocket message that are read; 0 for no WebSockets.
         server: The server that runs it, if any.
+        ended: Set when that server has ended.
 
     Raises:
         ValueError: The token is too short or not printable ASCII.
@@ -78,6 +79,7 @@ class Guard:
             )
         self.app, self.largest, self.most, self.frame = app, largest, MOST, 0
         self.server: Server | None = None
+        self.ended = Event()
         self.token, self.variable = token, variable
 
     @property
@@ -179,7 +181,7 @@ def serve(
     """
     with stop_on_signal(), serving(guard, port, host=host, public=public) as url:
         ready(url)
-        Event().wait()
+        guard.ended.wait()
 
 
 @contextmanager
@@ -198,7 +200,14 @@ def serving(
                 f"host {host!r} lets other machines connect, so set a token in ${guard.variable}, "
                 "or listen on 127.0.0.1; --public serves without a token"
             )
-        thread = Thread(target=server.run, args=([listening],), name="server", daemon=True)
+
+        def run() -> None:
+            try:
+                server.run([listening])
+            finally:
+                guard.ended.set()
+
+        thread = Thread(target=run, name="server", daemon=True)
         thread.start()
         try:
             yield f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
