@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 MOST = 512  # connections at the same time, besides those of sessions
 WAIT = 30  # seconds in which a request must arrive whole, and until the next one begins
 GRACE = 10  # seconds that running requests may still take when the server stops
+STOPPING = (503, "the server is stopping; ask again once it is back")
 _TOKEN = 16  # characters
 _LAST_PORT = 65_535
 _KEEPALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 20, "TCP_KEEPCNT": 3}
@@ -44,13 +45,6 @@ class RefusalError(Exception):
         self.status_code, self.detail, self.headers = status, detail, headers
 
 
-class StoppingError(RefusalError):
-    """The server is stopping."""
-
-    def __init__(self) -> None:
-        super().__init__(503, "the server is stopping; ask again once it is back")
-
-
 class Guard:
     """Passes requests that are allowed on to an ASGI application, each with its whole body.
 
@@ -64,12 +58,14 @@ class Guard:
     Attributes:
         most: Connections at the same time.
         frame: Bytes of a WebSocket message that are read; 0 for no WebSockets.
-        server: The server that runs it, if any.
-        ended: Set when that server has ended.
+        is_stopping: Whether the server is stopping.
+        ended: Set when it has ended.
 
     Raises:
         ValueError: The token is too short or not printable ASCII.
     """
+
+    is_stopping = False
 
     def __init__(self, app: ASGIApp, *, largest: int, token: str = "", variable: str = "") -> None:
         if token and (len(token) < _TOKEN or not token.isascii() or not token.isprintable()):
@@ -78,14 +74,8 @@ class Guard:
                 "python -c 'import secrets; print(secrets.token_urlsafe())'"
             )
         self.app, self.largest, self.most, self.frame = app, largest, MOST, 0
-        self.server: Server | None = None
         self.ended = Event()
         self.token, self.variable = token, variable
-
-    @property
-    def is_stopping(self) -> bool:
-        """Whether the server is stopping."""
-        return self.server is not None and self.server.should_exit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or pass on, one request."""
@@ -102,7 +92,7 @@ class Guard:
             from starlette.responses import JSONResponse
 
             # cancelled: it took longer than GRACE
-            told = error if isinstance(error, RefusalError) else StoppingError()
+            told = error if isinstance(error, RefusalError) else RefusalError(*STOPPING)
             answer = JSONResponse({"detail": told.detail}, told.status_code, told.headers)
             await answer(scope, receive, send)
 
@@ -110,12 +100,15 @@ class Guard:
         """Check the headers of a request or a WebSocket.
 
         Raises:
-            RefusalError: 403, another site's page or name for this machine; 401, a wrong token.
+            RefusalError: 403, another site's page or name for this machine; 401, a wrong token;
+                503, the server is stopping.
         """
 
         def read(name: bytes) -> list[str]:
             return [value.decode("latin-1") for key, value in scope["headers"] if key == name]
 
+        if self.is_stopping:
+            raise RefusalError(*STOPPING)
         host, origins, given = ", ".join(read(b"host")), read(b"origin"), read(b"authorization")
         is_here = _is_loopback((scope.get("server") or ("",))[0])
         if is_here and not _is_own_name(host):
@@ -156,12 +149,7 @@ class Guard:
 
 
 def serve(
-    guard: Guard,
-    host: str,
-    port: int,
-    *,
-    public: bool = False,
-    ready: Callable[[str], object] = print,
+    guard: Guard, host: str, port: int, *, public: bool, ready: Callable[[str], object]
 ) -> None:
     """Serve until SIGINT or SIGTERM; called in the main thread.
 
@@ -212,7 +200,7 @@ def serving(
         try:
             yield f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
         finally:
-            server.should_exit = True
+            guard.is_stopping = server.should_exit = True
             thread.join()
 
 
@@ -261,11 +249,10 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def _is_loopback(address: str) -> bool:
-    try:
+    with suppress(ValueError):  # a name
         number = ip_address(address)
-    except ValueError:  # a name
-        return False
-    return (getattr(number, "ipv4_mapped", None) or number).is_loopback
+        return (getattr(number, "ipv4_mapped", None) or number).is_loopback
+    return False
 
 
 def _is_own_name(host: str) -> bool:
@@ -279,7 +266,7 @@ def _make_server(guard: Guard) -> Server:
     require("uvicorn", "search")
     from uvicorn import Config, Server
 
-    server = Server(
+    return Server(
         Config(
             guard,
             log_config=None,
@@ -297,8 +284,6 @@ def _make_server(guard: Guard) -> Server:
             timeout_graceful_shutdown=GRACE,
         )
     )
-    guard.server = server
-    return server
 
 
 def _make_protocol(most: int) -> type[asyncio.Protocol]:
@@ -317,7 +302,7 @@ def _make_protocol(most: int) -> type[asyncio.Protocol]:
         def connection_made(self, transport: Any) -> None:
             _make_room(self.connections, most)
             super().connection_made(transport)
-            self._start_waiting()
+            self.late = self.loop.call_later(WAIT, transport.abort)
 
         def connection_lost(self, exc: Exception | None) -> None:
             self.late.cancel()
@@ -325,8 +310,7 @@ def _make_protocol(most: int) -> type[asyncio.Protocol]:
 
         def data_received(self, data: bytes) -> None:
             if self.conn.their_state is IDLE and not self.conn.trailing_data[0]:
-                self.late.cancel()
-                self._start_waiting()  # a request begins
+                self._wait_again()  # a request begins
             super().data_received(data)
             if not self._is_waiting():
                 self.late.cancel()
@@ -334,14 +318,14 @@ def _make_protocol(most: int) -> type[asyncio.Protocol]:
         def on_response_complete(self) -> None:
             super().on_response_complete()
             if self._is_waiting():
-                self.late.cancel()
-                self._start_waiting()
+                self._wait_again()
 
         def _is_waiting(self) -> bool:
             is_upgraded = self.transport.get_protocol() is not self  # to a WebSocket
             return self.conn.their_state in {IDLE, SEND_BODY} and not is_upgraded
 
-        def _start_waiting(self) -> None:
+        def _wait_again(self) -> None:
+            self.late.cancel()
             self.late = self.loop.call_later(WAIT, self.transport.abort)
 
     return Connection

@@ -60,9 +60,5 @@ def serve(
     )
     page = make_console()
     connections.serve(
-        app,
-        host,
-        port,
-        public=public,
-        ready=lambda url: page.print(f"serving {name} at {url}"),
+        app, host, port, public=public, ready=lambda url: page.print(f"serving {name} at {url}")
     )

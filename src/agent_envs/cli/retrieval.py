@@ -50,15 +50,8 @@ def serve(
     corpus = _corpus(data)
     page.print(f"reading {corpus.path}: {len(corpus):,} passages")
     searched = open_retriever(retriever, corpus, model=model, index=index)
-    run(
-        searched,
-        host,
-        port,
-        topk=topk,
-        token=os.environ.get(VARIABLE, ""),
-        public=public,
-        ready=lambda url: page.print(f"serving {url}"),
-    )
+    token, ready = os.environ.get(VARIABLE, ""), lambda url: page.print(f"serving {url}")
+    run(searched, host, port, topk=topk, token=token, public=public, ready=ready)
 
 
 @app.command()

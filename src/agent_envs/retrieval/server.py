@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agent_envs import connections
 from agent_envs.assets import require
-from agent_envs.connections import Guard, RefusalError, StoppingError
+from agent_envs.connections import STOPPING, Guard, RefusalError
 from agent_envs.retrieval.client import VARIABLE
 
 if TYPE_CHECKING:
@@ -110,8 +110,6 @@ def build_application(batches: Batches, topk: int) -> ASGIApp:
             content = {"result": [[_describe(p, search.scored) for p in one] for one in found]}
         elif scope["path"] != "/health":
             raise RefusalError(404, f"the pages are POST {PATH} and GET /health")
-        elif batches.is_stopping():
-            raise StoppingError
         # ASCII, which can contain every text, with all digits of every number
         await Response(json.dumps(content), media_type="application/json")(scope, receive, send)
 
@@ -282,7 +280,7 @@ class Batches:
         """Answer parts together; if that fails, each alone, so that only faulty ones fail."""
         if self.is_stopping():
             for part in parts:
-                part.waiting.fail(StoppingError())
+                part.waiting.fail(RefusalError(*STOPPING))
             return
         queries = [query for part in parts for query in part.queries]
         try:

@@ -12,8 +12,8 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import lru_cache, partial
-from importlib.resources import files
 from itertools import pairwise
+from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from agent_envs.webshop.pages import Element
     from agent_envs.webshop.shop import Shop
 
-ASSETS = {"shop.css": "text/css", "icon.svg": "image/svg+xml"}
+ASSETS = ("shop.css", "icon.svg")
 HEADERS = {
     "Cache-Control": "no-store",  # after the purchase every page is the receipt
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; "
@@ -289,7 +289,7 @@ class Site:
         """The page at an address; after the purchase, a redirect to the receipt."""
         kind = request.path_params.get("kind", "")
         goal, receipt = self._find_goal(request.path_params["session"]), self._receipt
-        where = _join_target(kind, request.scope["query_string"].decode("latin-1"))
+        where = _join_target(kind, request.url.query)
         page = self._pages.get(where)
         if page is None and kind == "results":
             page = self._open_search(where)
@@ -301,17 +301,16 @@ class Site:
             page = page._replace(kind="item")
         if self._register_link(page) != where:
             return _redirect(self._register_link(page))
-        more = self._following is not None
-        score = receipt.score if receipt else 0.0
-        text = render_page(self.shop, page, goal, score, link=self._register_link, more=more)
-        return _write_page(text)
+        more, score = self._following is not None, receipt.score if receipt else 0.0
+        return _write_page(
+            render_page(self.shop, page, goal, score, link=self._register_link, more=more)
+        )
 
     async def buy(self, request: Request) -> Response:
         """Buy the product in the address, if nothing is bought yet; redirect to the receipt."""
         with self._lock:
             goal = self._find_goal(request.path_params["session"])
-            query = request.scope["query_string"].decode("latin-1")
-            page = self._pages.get(_join_target("done", query))
+            page = self._pages.get(_join_target("done", request.url.query))
             if page is None:
                 raise RefusalError(404, "No page of this task led to this address.")
             if self._receipt is None:
@@ -405,10 +404,7 @@ def _redirect(link: str, status: int = 302) -> Response:
 
 
 async def _send_asset(request: Request) -> Response:
-    from starlette.responses import Response
+    from starlette.responses import FileResponse
 
-    name = request.scope["path"][1:]
-    content = (files("agent_envs.webshop") / "templates" / name).read_bytes()
-    return Response(
-        content, headers=HEADERS | {"Cache-Control": "max-age=3600"}, media_type=ASSETS[name]
-    )
+    path = Path(__file__).with_name("templates") / request.scope["path"][1:]
+    return FileResponse(path, headers=HEADERS | {"Cache-Control": "max-age=3600"})
