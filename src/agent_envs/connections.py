@@ -32,9 +32,8 @@ GRACE = 10  # seconds that running requests may still take when the server stops
 STOPPING = (503, "the server is stopping; ask again once it is back")
 _TOKEN = 16  # characters
 _LAST_PORT = 65_535
-_KEEPALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 20, "TCP_KEEPCNT": 3}
-"""A host without a sign of life is asked after 60 s, 3 times: it is given up after 2 minutes."""
-_UNANSWERED = 120_000  # milliseconds until data that a host does not take end its connection
+_ALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 20, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 120_000}
+# a host without a sign of life is given up after 2 minutes, as is one that takes no data
 
 
 class RefusalError(Exception):
@@ -137,7 +136,8 @@ class Guard:
 
     async def _read_body(self, scope: Scope, receive: Receive) -> list[Message]:
         """The whole body as a message, or that the client left; reading stops at one too long."""
-        body, message = bytearray(), {"more_body": True}
+        body = bytearray()
+        message: Message = {"more_body": True}
         length = int(dict(scope["headers"]).get(b"content-length", 0))
         while message.get("more_body") and length <= self.largest:
             message = await receive()
@@ -235,7 +235,7 @@ def listen(host: str, port: int) -> socket.socket:
     listening = socket.socket(family, kind, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (*_KEEPALIVE.items(), ("TCP_USER_TIMEOUT", _UNANSWERED)):
+    for name, value in _ALIVE.items():
         if hasattr(socket, name):  # not on every system
             listening.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
     try:
@@ -257,8 +257,7 @@ def _is_loopback(address: str) -> bool:
 
 def _is_own_name(host: str) -> bool:
     """Whether a header Host names this machine; another site may map its own name to 127.0.0.1."""
-    parts = re.fullmatch(r"\[?(.*?)\]?(:\d*)?", host.lower())
-    name = parts[1] if parts else ""
+    name = re.sub(r":\d*$", "", host.lower()).strip("[]")
     return name in {"localhost", socket.gethostname().lower()} or _is_loopback(name)
 
 

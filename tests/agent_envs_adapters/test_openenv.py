@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from urllib.error import HTTPError
@@ -404,26 +403,14 @@ def test_a_client_without_a_sign_of_life_is_given_up():
         assert plays(url)
 
 
-@pytest.mark.parametrize(
-    "sent", [b"", b"GET /health HT", b"GET /health HTTP/1.1\r\nHost: localhost\r\n"]
-)
-def test_a_request_that_never_comes_is_given_up(monkeypatch, sent):
+def test_a_session_outlives_the_time_for_a_request(monkeypatch):
     monkeypatch.setattr("agent_envs.connections.WAIT", 0.3)
-    with serving(make_app("EZPoints-v0")) as url:
+    with serving(make_app("EZPoints-v0")) as url, Remote(url) as one:
+        one.reset()
         host, port = url.removeprefix("http://").split(":")
-        with socket.create_connection((host, int(port)), timeout=10) as connection:
-            connection.sendall(sent)
-            with suppress(ConnectionResetError):
-                assert connection.recv(10) == b""
-        with socket.create_connection((host, int(port)), timeout=10) as connection:
-            connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n" + sent)
-            with suppress(ConnectionResetError):
-                while part := connection.recv(4096):  # then the next request is waited for
-                    assert part
-        with Remote(url) as one:
-            one.reset()
-            time.sleep(0.5)
-            one.step("x")
+        with socket.create_connection((host, int(port)), timeout=10) as silent:
+            assert silent.recv(10) == b""
+        one.step("x")
 
 
 @pytest.mark.parametrize(
