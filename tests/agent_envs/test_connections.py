@@ -13,8 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-import agent_envs_command
-from agent_envs import connections
+from agent_envs import cli, connections
 from agent_envs.retrieval.client import Http
 from agent_envs.retrieval.factory import Scripted
 from agent_envs.retrieval.passages import Passage
@@ -26,7 +25,7 @@ for package in ("starlette", "uvicorn", "httpx2", "jinja2"):
 
 TOKEN = "0123456789abcdef"  # noqa: S105
 VARIABLES = {"serve": "AGENT_ENVS_TOKEN", "retrieval": "AGENT_ENVS_RETRIEVAL_TOKEN"}
-COMMAND = [sys.executable, "-c", "import agent_envs_command; agent_envs_command.main()"]
+COMMAND = [sys.executable, "-c", "import agent_envs.cli; agent_envs.cli.main()"]
 NEEDS_OPENENV = pytest.mark.skipif(not importlib.util.find_spec("openenv"), reason="no openenv")
 SERVE = pytest.param("serve", marks=NEEDS_OPENENV)
 each = pytest.mark.parametrize("name", [SERVE, "retrieval", "site"])
@@ -149,17 +148,17 @@ def test_other_machines_are_let_in_only_on_purpose(name, host, monkeypatch):
         rf"lets other machines connect, so set a token in \${VARIABLES[name]}, or listen on 127"
     )
     with pytest.raises(SystemExit, match=advice) as caught:
-        agent_envs_command.main()
+        cli.main()
     assert "\n" not in caught.value.code
     served = []
     monkeypatch.setattr("uvicorn.Server.run", lambda server, sockets: served.extend(sockets))
     monkeypatch.setattr(sys, "argv", [*sys.argv, "--public"])
     with suppress(SystemExit):
-        agent_envs_command.main()
+        cli.main()
     monkeypatch.setenv(VARIABLES[name], TOKEN)
     monkeypatch.setattr(sys, "argv", sys.argv[:-1])
     with suppress(SystemExit):
-        agent_envs_command.main()
+        cli.main()
     assert len(served) == 2
 
 
