@@ -168,12 +168,12 @@ HEAD = b"POST /retrieve HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n"
 @each
 def test_what_never_comes_whole_is_given_up(name, monkeypatch):
     monkeypatch.setattr(connections, "WAIT", 0.3)
-    with run(name) as (where, page):
+    with run(name) as (where, page), ExitStack() as stack:
         whole = b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % page.encode()
         halves = [b"", b"G", HEAD, HEAD + b"\r\n", HEAD + b"\r\n{"]
-        opened = [connect(where, sent) for sent in halves * 20]
-        kept = [connect(where, whole + sent) for sent in halves]
-        drip = connect(where, HEAD + b"X: ")
+        opened = [stack.enter_context(connect(where, sent)) for sent in halves * 20]
+        kept = [stack.enter_context(connect(where, whole + sent)) for sent in halves]
+        drip = stack.enter_context(connect(where, HEAD + b"X: "))
         drip.settimeout(0.02)
         with suppress(ConnectionError):
             for _ in range(500):  # more bytes do not prolong it
@@ -183,7 +183,6 @@ def test_what_never_comes_whole_is_given_up(name, monkeypatch):
                     break
             else:
                 pytest.fail("it is still open")
-        drip.close()
         assert {read_end(one) for one in opened} == {b""}
         assert all(read_end(one).startswith(b"HTTP/1.1 200") for one in kept)
         assert ask(where, page)[0] == 200
