@@ -41,9 +41,10 @@ def serve(
 
     Clients send the token in $AGENT_ENVS_TOKEN, if it is set.
     """
+    from agent_envs import connections
     from agent_envs.cli.play import find_id
-    from agent_envs_adapters import openenv, serving
-    from agent_envs_adapters.gate import Limits
+    from agent_envs_adapters import openenv
+    from agent_envs_adapters.gate import VARIABLE, Limits
     from trainer.options import make_options
 
     given = dict(map(parse_assignment, options or ()))
@@ -54,14 +55,10 @@ def serve(
         name,
         splits=split or ["train"],
         limits=make_options(Limits, limits, "limits"),
-        token=os.environ.get(serving.VARIABLE, ""),
+        token=os.environ.get(VARIABLE, ""),
         **given,
     )
     page = make_console()
-    serving.serve(
-        app,
-        host,
-        port,
-        public=public,
-        ready=lambda url: page.print(f"serving {name} at {url}"),
+    connections.serve(
+        app, host, port, public=public, ready=lambda url: page.print(f"serving {name} at {url}")
     )

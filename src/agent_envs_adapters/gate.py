@@ -2,24 +2,22 @@
 
 ASGI middleware around OpenEnv's application, which checks neither callers nor sizes and ends a
 session at malformed JSON. Messages are checked before OpenEnv parses them; a refusal names the
-remedy and leaves the session open. Left out: encryption, which needs a proxy.
+remedy and leaves the session open. `agent_envs.connections` checks callers and runs the server.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hmac
 import json
 import logging
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import pydantic.dataclasses
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, model_validator
-from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 
+from agent_envs.connections import Guard, RefusalError
 from agent_envs.machine import explain_error
 from trainer.options import STRICT, AboveZero, Positive
 
@@ -30,8 +28,9 @@ PAGES = ("/health", "/schema", "/metadata", "/openapi.json", "/list_environments
 TASK_PAGES = ("splits", "tasks", "num_tasks", "task", "task_range")
 WHOLE = 4
 """A message is refused if longer than its limit; longer than this many limits, it is not read."""
+VARIABLE = "AGENT_ENVS_TOKEN"
+"""Environment variable of the command's token."""
 _log = logging.getLogger(__name__)
-_TOKEN = 16  # characters
 _AGAIN = 1013  # WebSocket: try again later
 _POLICY = 1008  # WebSocket: policy violation
 _GONE = 1006  # WebSocket: no close was received
@@ -115,17 +114,15 @@ LIMITS = Limits()
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a caller or message is refused.
+    """Why a session or message is refused.
 
     Attributes:
         why: One line for the caller.
         code: Error code of OpenEnv's protocol.
-        status: HTTP status.
     """
 
     why: str
     code: str = "VALIDATION_ERROR"
-    status: int = HTTPStatus.NOT_FOUND
 
     @property
     def frame(self) -> Message:
@@ -134,45 +131,53 @@ class Refusal:
         return {"type": "websocket.send", "text": json.dumps({"type": "error", "data": data})}
 
 
-class Gate:
+class Gate(Guard):
     """Passes what is allowed on to an application of OpenEnv.
 
     Args:
         app: The application.
         name: Id of the environment in the paths of its tasks.
         limits: Limits on sessions, messages and idle time.
-        token: Token that every caller must send as `Authorization: Bearer TOKEN`; "" for none.
+        token: Token that every caller must send; "" for none.
 
     Attributes:
         sessions: Number of open sessions.
-        token: Whether callers need a token.
 
     Raises:
         ValueError: The token is too short or not printable ASCII.
     """
 
     def __init__(self, app: ASGIApp, name: str, *, limits: Limits, token: str = "") -> None:
-        if token and (len(token) < _TOKEN or not token.isascii() or not token.isprintable()):
-            raise ValueError(
-                f"a token has at least {_TOKEN} printable ASCII characters; make one with: "
-                "python -c 'import secrets; print(secrets.token_urlsafe())'"
-            )
-        self.app, self.limits = app, limits
+        super().__init__(self._answer_page, largest=limits.message, token=token, variable=VARIABLE)
+        self.most += 2 * limits.sessions
+        self.frame = WHOLE * limits.message
+        self.openenv, self.limits = app, limits
         self.pages = [*PAGES, *(f"/{name}/{page}" for page in TASK_PAGES)]
         self.sessions = 0
-        self.token = bool(token)
-        self._token = token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or pass on, one connection or request."""
         if scope["type"] == "websocket":
             await self._run_session(scope, receive, send)
         else:
-            await self._answer_request(scope, receive, send)
+            await super().__call__(scope, receive, send)
+
+    async def _answer_page(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"]
+        if path in self.pages:
+            await self.openenv(scope, receive, send)
+        elif path == "/mcp":  # OpenEnv's validator posts there
+            await JSONResponse(_NO_TOOLS)(scope, receive, send)
+        else:
+            raise RefusalError(
+                404,
+                f"there is no {path!r:.255}; sessions are played over the WebSocket /ws, the pages "
+                f"are {', '.join(self.pages)}",
+            )
 
     async def _run_session(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()  # the connect
-        if refusal := self._judge_caller(scope) or self._judge_session(scope):
+        if refusal := self._judge_session(scope):
             # accepted first, because clients hide why they were rejected
             await send({"type": "websocket.accept"})
             await send(refusal.frame)
@@ -198,7 +203,7 @@ class Gate:
             return _make_end(_GONE) if gone else await self._receive_allowed(receive, send_open)
 
         try:
-            await self.app(scope, next_message, send_open)
+            await self.openenv(scope, next_message, send_open)
         except asyncio.CancelledError:  # the server stops, and a step still runs
             _log.warning("the server stopped during a step; it ends with the process")
         finally:
@@ -224,48 +229,11 @@ class Gate:
                 return message
             await send(refusal.frame)
 
-    async def _answer_request(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path = scope["path"]
-        given = (None if path == "/health" else self._judge_caller(scope)) or self._judge_path(path)
-        if given is None and path == "/mcp":  # OpenEnv's validator posts there
-            await JSONResponse(_NO_TOOLS)(scope, receive, send)
-            return
-        body = given or await self._read_body(receive)
-        if isinstance(body, Refusal):
-            headers = (
-                {"WWW-Authenticate": "Bearer"} if body.status == HTTPStatus.UNAUTHORIZED else None
-            )
-            answer = JSONResponse({"detail": body.why}, body.status, headers)
-            await answer(scope, receive, send)
-            return
-        passed = [{"type": "http.request", "body": body, "more_body": False}]
-
-        async def receive_body() -> Message:
-            return passed.pop() if passed else await receive()
-
-        await self.app(scope, receive_body, send)
-
-    def _judge_caller(self, scope: Scope) -> Refusal | None:
-        headers = Headers(scope=scope)
-        if "origin" in headers:
-            return Refusal(
-                "requests of web pages (with the header Origin) are refused; use a client",
-                "SESSION_ERROR",
-                HTTPStatus.FORBIDDEN,
-            )
-        given = headers.getlist("authorization")
-        scheme, _, sent = given[0].strip().partition(" ") if len(given) == 1 else ("", "", "")
-        known = hmac.compare_digest(sent.strip().encode(), self._token)
-        if not self._token or (scheme.lower() == "bearer" and known):
-            return None
-        return Refusal(
-            f"{'a wrong token' if given else 'no token'}: send the server's token as the "
-            'header {"Authorization": "Bearer TOKEN"}',
-            "SESSION_ERROR",
-            HTTPStatus.UNAUTHORIZED,
-        )
-
     def _judge_session(self, scope: Scope) -> Refusal | None:
+        try:
+            self.check_caller(scope)
+        except RefusalError as error:
+            return Refusal(error.detail, "SESSION_ERROR")
         if scope["path"] != "/ws" or scope["query_string"]:
             return Refusal(
                 "sessions are at /ws, without a query; to continue another session, send reset "
@@ -279,31 +247,6 @@ class Gate:
                 "CAPACITY_REACHED",
             )
         return None
-
-    def _judge_path(self, path: str) -> Refusal | None:
-        if path in (*self.pages, "/mcp"):
-            return None
-        return Refusal(
-            f"there is no {path!r:.255}; sessions are played over the WebSocket /ws, the pages are "
-            f"{', '.join(self.pages)}"
-        )
-
-    async def _read_body(self, receive: Receive) -> bytes | Refusal:
-        body, more, most = b"", True, self.limits.message
-        try:
-            async with asyncio.timeout(self.limits.idle):
-                while more and len(body) <= most:
-                    message = await receive()
-                    body += message.get("body", b"")
-                    more = message.get("more_body", False)
-        except TimeoutError:
-            late = f"the request did not end within {self.limits.idle:g} s"
-            return Refusal(late, status=HTTPStatus.REQUEST_TIMEOUT)
-        if len(body) > most:
-            return Refusal(
-                f"a request has at most {most} bytes", status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-            )
-        return body
 
 
 def judge_message(text: str | None, limit: int) -> Refusal | None:

@@ -2,7 +2,7 @@
 
 A session is a WebSocket connection of OpenEnv's protocol; `GenericEnvClient` of openenv and
 `agent_envs_adapters.remote.Remote` play it. Needs no torch. `agent_envs_adapters.gate` has the
-checks of callers and messages, `agent_envs_adapters.serving` runs the server.
+checks of messages, `agent_envs.connections` runs the server.
 """
 
 from __future__ import annotations

@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from urllib.error import HTTPError
@@ -25,6 +24,7 @@ import pytest
 import agent_envs  # noqa: F401  registers the ids
 import agent_envs_command
 import credit
+from agent_envs.connections import serving
 from agent_envs.web import ServerError
 from agent_envs_adapters.episodes import Episodes
 from agent_envs_adapters.gate import Limits
@@ -38,7 +38,6 @@ if THERE:
 
     from agent_envs_adapters.openenv import make_app
     from agent_envs_adapters.remote import Remote
-    from agent_envs_adapters.serving import serving
 
 PAGE = Path(__file__).parents[2] / "docs" / "integrations" / "openenv.md"
 IDS = [
@@ -404,24 +403,14 @@ def test_a_client_without_a_sign_of_life_is_given_up():
         assert plays(url)
 
 
-@pytest.mark.parametrize("sent", [b"", b"GET /health HT", b"GET /health HTTP/1.1\r\nHost: a\r\n"])
-def test_a_request_that_never_comes_is_given_up(monkeypatch, sent):
-    monkeypatch.setattr("agent_envs_adapters.serving.HEAD", 0.3)
-    with serving(make_app("EZPoints-v0")) as url:
+def test_a_session_outlives_the_time_for_a_request(monkeypatch):
+    monkeypatch.setattr("agent_envs.connections.WAIT", 0.3)
+    with serving(make_app("EZPoints-v0")) as url, Remote(url) as one:
+        one.reset()
         host, port = url.removeprefix("http://").split(":")
-        with socket.create_connection((host, int(port)), timeout=10) as connection:
-            connection.sendall(sent)
-            with suppress(ConnectionResetError):
-                assert connection.recv(10) == b""
-        with socket.create_connection((host, int(port)), timeout=10) as connection:
-            connection.sendall(b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n" + sent)
-            with suppress(ConnectionResetError):
-                while part := connection.recv(4096):  # then the next request is waited for
-                    assert part
-        with Remote(url) as one:
-            one.reset()
-            time.sleep(0.5)
-            one.step("x")
+        with socket.create_connection((host, int(port)), timeout=10) as silent:
+            assert silent.recv(10) == b""
+        one.step("x")
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,7 @@ def browse(
         ValueError: The environment has no site, or `play` would refuse the arguments.
         OSError: The port is in use.
     """
+    from agent_envs.connections import stop_on_signal
     from agent_envs.webshop.env import WebShop
     from agent_envs.webshop.site import Site
 
@@ -130,16 +131,13 @@ def browse(
 
     scores: list[float] = []
     env.reset(seed=seed, options=_choose_task(task))
-    with Site(env.shop, port=port, following=draw_next) as site:
+    with Site(env.shop, port=port, following=draw_next) as site, stop_on_signal():
         address = site.start(env.task_id)
         console.print(show_data(f"{address}  (Ctrl-C stops)", "bold"))
-        try:
-            show(address)
-            while receipt := site.wait():
-                scores.append(receipt.score)
-                console.print(show_data(f"Bought, score {receipt.score:.2f}.", "bold green"))
-        except KeyboardInterrupt:
-            console.print()
+        show(address)
+        while receipt := site.wait():
+            scores.append(receipt.score)
+            console.print(show_data(f"Bought, score {receipt.score:.2f}.", "bold green"))
     env.close()
     console.print(show_data(f"Stopped. Purchases: {len(scores)}.", "dim"))
     return scores

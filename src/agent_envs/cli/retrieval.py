@@ -1,5 +1,6 @@
 """The commands of `agent-envs retrieval`: serve passages, make a dense index."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,13 +31,18 @@ def serve(
     index: Annotated[
         str, typer.Option(help="flat, hnsw, ivf_sq8, or a folder made by `index`.")
     ] = "flat",
-    host: Annotated[
-        str, typer.Option(help="Address to listen on, without a password.")
-    ] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port, 0 for a free one.")] = 8000,
     topk: Annotated[int, typer.Option(help="Passages if a request gives no number.")] = 3,
+    public: Annotated[
+        bool, typer.Option("--public", help="Let other machines connect without a token.")
+    ] = False,
 ) -> None:
-    """Serve a corpus with the protocols of Search-R1 and verl-agent until Ctrl-C."""
+    """Serve a corpus with the protocols of Search-R1 and verl-agent until Ctrl-C.
+
+    Clients send the token in $AGENT_ENVS_RETRIEVAL_TOKEN, if it is set.
+    """
+    from agent_envs.retrieval.client import VARIABLE
     from agent_envs.retrieval.factory import open_retriever
     from agent_envs.retrieval.server import serve as run
 
@@ -44,7 +50,8 @@ def serve(
     corpus = _corpus(data)
     page.print(f"reading {corpus.path}: {len(corpus):,} passages")
     searched = open_retriever(retriever, corpus, model=model, index=index)
-    run(searched, host, port, topk=topk, ready=lambda url: page.print(f"serving {url}"))
+    token, ready = os.environ.get(VARIABLE, ""), lambda url: page.print(f"serving {url}")
+    run(searched, host, port, topk=topk, token=token, public=public, ready=ready)
 
 
 @app.command()

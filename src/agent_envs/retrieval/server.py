@@ -1,8 +1,7 @@
 """Any retriever as a server with the APIs of Search-R1 and verl-agent, on Starlette and uvicorn.
 
 `POST /retrieve` accepts both, `GET /health` reports that the server is up. Requests that wait are
-searched for together and in equal shares; one whose client left is dropped. Not supported:
-encryption, passwords, more processes.
+searched for together and in equal shares; one whose client left is dropped.
 """
 
 from __future__ import annotations
@@ -10,23 +9,21 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import signal
-import socket
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import aclosing, contextmanager, suppress
+from contextlib import contextmanager
 from itertools import islice
 from threading import Condition, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from agent_envs import connections
 from agent_envs.assets import require
+from agent_envs.connections import STOPPING, Guard, RefusalError
+from agent_envs.retrieval.client import VARIABLE
 
 if TYPE_CHECKING:
-    from starlette.applications import Starlette
-    from starlette.requests import Request
-    from starlette.responses import Response
-    from uvicorn import Server
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from agent_envs.retrieval.passages import Passage, Retriever
 
@@ -36,11 +33,8 @@ QUERIES = 4_096  # per request; Search-R1 sends all of a step at once, 2,560 by 
 QUERY = 4_096  # characters of a query, the length limit of an action; the rest is cut off
 TOPK = 100  # passages of a query
 PASSAGES = 65_536  # of an answer
-GRACE = 10  # seconds that a running search may still take when the server stops
 TARGET = 0.05  # seconds of a search
 FIRST, LARGEST = 64, 4_096  # queries of the first search, and of any
-_LAST_PORT = 65_535
-_KEEP_ALIVE = 60  # seconds that a client may be silent between requests
 _log = logging.getLogger(__name__)
 
 
@@ -50,6 +44,8 @@ def serve(
     port: int = 8000,
     *,
     topk: int = 3,
+    token: str = "",
+    public: bool = False,
     ready: Callable[[str], object] = print,
 ) -> None:
     """Serve until SIGINT or SIGTERM, in the main thread.
@@ -61,138 +57,81 @@ def serve(
         host: Host name or address to listen on.
         port: Port to listen on; 0 takes a free one.
         topk: Passages per query if a request does not specify it.
+        token: Token that clients must send; "" for none.
+        public: Allow other machines to connect without a token.
         ready: Called with the address once the server accepts requests.
 
     Raises:
         ImportError: The packages of the extra [search] are not installed.
-        ValueError: `topk` or `port` is out of range.
-        OSError: The port is taken.
+        ValueError: `topk`, `token` or `port` is not allowed, or other machines could connect
+            without a token.
+        OSError: There is no such host, or the port is taken.
     """
-    with listen(host, port) as listening, _open_server(retriever, topk) as server:
-        # uvicorn raises the signal that ended it again; both signals end this call.
-        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-        try:
-            with suppress(KeyboardInterrupt):
-                ready(address_of(listening) + PATH)
-                server.run([listening])
-        finally:
-            signal.signal(signal.SIGTERM, before)
+    with _open_guard(retriever, topk, token) as guard:
+        connections.serve(guard, host, port, public=public, ready=lambda url: ready(url + PATH))
 
 
 @contextmanager
 def serving(
-    retriever: Retriever, host: str = "127.0.0.1", port: int = 0, *, topk: int = 3
+    retriever: Retriever, port: int = 0, *, topk: int = 3, token: str = ""
 ) -> Iterator[str]:
     """A server in a thread of this process for the duration of the context; yields its address.
 
-    Arguments and errors are as in `serve`.
+    It listens on 127.0.0.1. Arguments and errors are as in `serve`.
     """
-    with listen(host, port) as listening, _open_server(retriever, topk) as server:
-        thread = Thread(target=server.run, args=([listening],), name="retrieval-server")
-        thread.start()
-        try:
-            yield address_of(listening) + PATH
-        finally:
-            server.should_exit = True
-            thread.join()
+    with _open_guard(retriever, topk, token) as guard, connections.serving(guard, port) as url:
+        yield url + PATH
 
 
 @contextmanager
-def _open_server(retriever: Retriever, topk: int) -> Iterator[Server]:
-    """A server that is not yet running, and the thread for its searches."""
+def _open_guard(retriever: Retriever, topk: int, token: str) -> Iterator[Guard]:
+    """The application, and the thread for its searches."""
     if not 1 <= topk <= TOPK:
         raise ValueError(f"topk, a number of passages, must be in 1..{TOPK}, got {topk}")
     require("starlette", "search")
-    require("uvicorn", "search")
-    from uvicorn import Config, Server
-
-    batches = Batches(retriever, lambda: server.should_exit)
-    config = Config(
-        build_application(batches, topk),
-        log_config=None,
-        access_log=False,
-        lifespan="off",
-        ws="none",
-        proxy_headers=False,
-        workers=1,
-        timeout_keep_alive=_KEEP_ALIVE,
-        timeout_graceful_shutdown=GRACE,
-    )
-    server = Server(config)
+    batches = Batches(retriever, lambda: guard.is_stopping)
+    guard = Guard(build_application(batches, topk), largest=BODY, token=token, variable=VARIABLE)
     try:
-        yield server
+        yield guard
     finally:
-        server.should_exit = True
         batches.close()
 
 
-def build_application(batches: Batches, topk: int) -> Starlette:
-    """The routes of the server."""
-    from starlette.applications import Starlette
-    from starlette.exceptions import HTTPException
-    from starlette.requests import ClientDisconnect
-    from starlette.routing import Route
+def build_application(batches: Batches, topk: int) -> ASGIApp:
+    """The pages of the server."""
 
-    async def retrieve(request: Request) -> Response:
-        try:
-            search = read_request(await _read_body(request), topk)
-            found = await _await_client(request, batches.ask(search)) if search.queries else []
-        except asyncio.CancelledError:  # it took longer than GRACE
-            raise StoppingError from None
-        lists = [[_describe(passage, search.scored) for passage in one] for one in found]
-        return _write_json({"result": lists})
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        from starlette.responses import Response
 
-    async def health(_: Request) -> Response:
-        if batches.is_stopping():
-            raise StoppingError
-        return _write_json({"status": "ok"})
+        content: Any = {"status": "ok"}
+        if (scope["method"], scope["path"]) == ("POST", PATH):
+            search = read_request((await receive())["body"], topk)
+            found = await _await_client(receive, batches.ask(search)) if search.queries else []
+            content = {"result": [[_describe(p, search.scored) for p in one] for one in found]}
+        elif scope["path"] != "/health":
+            raise RefusalError(404, f"the pages are POST {PATH} and GET /health")
+        # ASCII, which can contain every text, with all digits of every number
+        await Response(json.dumps(content), media_type="application/json")(scope, receive, send)
 
-    async def answer_error(_: Request, error: Any) -> Response:
-        return _write_json({"detail": error.detail}, error.status_code, error.headers)
-
-    async def answer_nobody(*_: object) -> Response:
-        return _write_json({"detail": "the client left before its request was read"}, 400)
-
-    return Starlette(
-        routes=[Route(PATH, retrieve, methods=["POST"]), Route("/health", health)],
-        exception_handlers={
-            HTTPException: answer_error,
-            RefusalError: answer_error,
-            ClientDisconnect: answer_nobody,
-        },
-    )
+    return answer
 
 
-async def _await_client(request: Request, found: Future[Any]) -> Any:
-    """The result; it is cancelled when the client leaves, and raises `ClientDisconnect`."""
-    from starlette.requests import ClientDisconnect
+async def _await_client(receive: Receive, found: Future[Any]) -> Any:
+    """The result; it is cancelled when the client leaves."""
 
     async def wait_for_leaving() -> None:
-        while (await request.receive())["type"] != "http.disconnect":
+        while (await receive())["type"] != "http.disconnect":
             pass
 
     answer, leaving = asyncio.wrap_future(found), asyncio.ensure_future(wait_for_leaving())
     try:
         await asyncio.wait((answer, leaving), return_when=asyncio.FIRST_COMPLETED)
         if not answer.done():
-            raise ClientDisconnect
+            raise RefusalError(400, "the client left")
         return answer.result()
     finally:
         answer.cancel()
         leaving.cancel()
-
-
-async def _read_body(request: Request) -> bytes:
-    """A request's body; reading stops once it is too long."""
-    body = bytearray()
-    length = int(request.headers.get("content-length", "0"))
-    async with aclosing(request.stream()) as chunks:
-        while length <= BODY and (chunk := await anext(chunks, b"")):
-            body += chunk
-            length = max(length, len(body))
-    if length > BODY:
-        raise RefusalError(413, f"a request has at most {BODY} bytes; ask in several requests")
-    return bytes(body)
 
 
 def read_request(body: bytes, topk: int) -> SearchRequest:
@@ -232,59 +171,6 @@ def _describe(passage: Passage, scored: bool) -> dict[str, Any]:
         "text": passage.text,
     }
     return {"document": document, "score": float(passage.score)} if scored else document
-
-
-def _write_json(content: Any, status: int = 200, headers: Any = None) -> Response:
-    """An ASCII answer, which can contain every text, with all digits of every number."""
-    from starlette.responses import Response
-
-    return Response(json.dumps(content), status, headers, "application/json")
-
-
-def address_of(listening: socket.socket) -> str:
-    """The address of a listening socket, such as http://127.0.0.1:8000."""
-    host, port, *_ = listening.getsockname()
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket, marked as TCP: only on such a socket asyncio sets TCP_NODELAY.
-
-    Raises:
-        ValueError: `port` is out of range.
-        OSError: The port is taken.
-    """
-    if not 0 <= port <= _LAST_PORT:
-        raise ValueError(f"port must be in 0..{_LAST_PORT}, 0 for a free one, got {port}")
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    family, kind, _, _, address = found[0]
-    listening = socket.socket(family, kind, socket.IPPROTO_TCP)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind(address)
-        listening.listen()
-    except OSError as error:
-        listening.close()
-        reason = f"port {port}: {error.strerror}; stop that process, give another port, or 0"
-        raise OSError(error.errno, reason) from error
-    return listening
-
-
-class RefusalError(Exception):
-    """A refused request: the status and the detail of its answer."""
-
-    headers = None
-
-    def __init__(self, status_code: int, detail: str) -> None:
-        super().__init__(detail)
-        self.status_code, self.detail = status_code, detail
-
-
-class StoppingError(RefusalError):
-    """The server is stopping."""
-
-    def __init__(self) -> None:
-        super().__init__(503, "the server is stopping; ask again once it is back")
 
 
 class SearchRequest(NamedTuple):
@@ -394,7 +280,7 @@ class Batches:
         """Answer parts together; if that fails, each alone, so that only faulty ones fail."""
         if self.is_stopping():
             for part in parts:
-                part.waiting.fail(StoppingError())
+                part.waiting.fail(RefusalError(*STOPPING))
             return
         queries = [query for part in parts for query in part.queries]
         try:

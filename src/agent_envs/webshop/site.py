@@ -8,46 +8,44 @@ no accounts, logs, scripts or pictures of products, and loads nothing from outsi
 
 from __future__ import annotations
 
-import errno
-import socket
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import lru_cache, partial
-from importlib.resources import files
 from itertools import pairwise
+from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
 
+from agent_envs import connections
 from agent_envs.assets import require
+from agent_envs.connections import Guard, RefusalError
 from agent_envs.contract import encodable
 from agent_envs.spaces import ACTION_LENGTH
 from agent_envs.webshop.pages import Page
 
 if TYPE_CHECKING:
-    from flask import Flask, Response
-    from flask.typing import ResponseReturnValue
     from jinja2 import Environment, Template
-    from werkzeug.exceptions import NotFound
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
 
     from agent_envs.webshop.catalogue import Product
     from agent_envs.webshop.goals import Goal
     from agent_envs.webshop.pages import Element
     from agent_envs.webshop.shop import Shop
 
-HOST = "127.0.0.1"
-NAMES = (HOST, "localhost")
-ASSETS = {"shop.css": "text/css", "icon.svg": "image/svg+xml"}
+ASSETS = ("shop.css", "icon.svg")
 HEADERS = {
     "Cache-Control": "no-store",  # after the purchase every page is the receipt
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # with none, a browser sends no Origin for its forms either
     "X-Content-Type-Options": "nosniff",
 }
 MOST_ADDRESSES = 4096  # the latest addresses of an episode that can be opened
-_POLL = 0.1  # seconds until a server notices a request to stop
-_LAST_PORT = 65_535
+BODY = 65_536  # bytes of a request; forms send none
 ON_PRODUCT = ("item", "sub", "done")
 _TONES = 6  # colours of the placeholders
 
@@ -207,10 +205,10 @@ class Receipt(NamedTuple):
 class Site:
     """A server for a shop, which runs until `close()`; `start` begins an episode.
 
-    It listens on 127.0.0.1 and only answers requests for that name or localhost. It only serves
-    pages that the episode led to: the search page, the results of a search from it, links of served
-    pages, and pages given to `open_page`. The first purchase of an episode counts; afterwards all
-    of these addresses lead to the receipt.
+    It listens on 127.0.0.1, with the checks of `agent_envs.connections`. It only serves pages that
+    the episode led to: the search page, the results of a search from it, links of served pages, and
+    pages given to `open_page`. The first purchase of an episode counts; afterwards all of these
+    addresses lead to the receipt.
 
     Args:
         shop: The shop.
@@ -218,7 +216,7 @@ class Site:
         following: Returns the next task id; if given, a receipt offers another task and a stop.
 
     Raises:
-        ImportError: Flask is not installed.
+        ImportError: Starlette or uvicorn is not installed.
         ValueError: an invalid port.
         OSError: a port in use.
     """
@@ -227,16 +225,6 @@ class Site:
         self, shop: Shop, *, port: int = 0, following: Callable[[], str] | None = None
     ) -> None:
         app = _make_app(self, more=following is not None)
-        from werkzeug.serving import WSGIRequestHandler, make_server
-
-        class Quiet(WSGIRequestHandler):
-            """Answers one request per connection, closes it, and keeps no log."""
-
-            protocol_version = "HTTP/1.0"
-
-            def log(self, *_: object) -> None:
-                pass
-
         self.shop = shop
         self._following = following
         self._goal: Goal | None = None
@@ -244,15 +232,9 @@ class Site:
         self._pages: dict[str, Page] = {}
         self._lock = threading.RLock()
         self._purchases: SimpleQueue[Receipt | None] = SimpleQueue()
-        with _listen(port) as listening:
-            self.port = listening.getsockname()[1]
-            self._server = make_server(
-                HOST, self.port, app, threaded=True, request_handler=Quiet, fd=listening.fileno()
-            )
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(_POLL,), name="webshop-site", daemon=True
-        )
-        self._thread.start()
+        self._opened = ExitStack()
+        served = connections.serving(Guard(app, largest=BODY), port)
+        self.port = urlsplit(self._opened.enter_context(served)).port
 
     def __enter__(self) -> Self:
         return self
@@ -269,7 +251,7 @@ class Site:
 
     def open_page(self, page: Page) -> str:
         """The address of a page in the episode; it can be opened from now on."""
-        return urljoin(f"http://{HOST}:{self.port}/{self.session}/", self._register_link(page))
+        return urljoin(f"http://127.0.0.1:{self.port}/{self.session}/", self._register_link(page))
 
     def find_page(self, address: str) -> Page:
         """The page that an address opens.
@@ -295,79 +277,65 @@ class Site:
 
     def close(self) -> None:
         """Stop serving; closing again does nothing."""
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        self._opened.close()
         self._purchases.put(None)
 
-    def redirect_home(self) -> ResponseReturnValue:
+    async def redirect_home(self, _: Request) -> Response:
         """Redirect to the episode."""
-        import flask
-
         self._find_goal(self.session)
-        return flask.redirect(f"/{self.session}/")
+        return _redirect(f"/{self.session}/")
 
-    def show(self, session: str, kind: str = "") -> ResponseReturnValue:
+    async def show(self, request: Request) -> Response:
         """The page at an address; after the purchase, a redirect to the receipt."""
-        import flask
-
-        goal, receipt = self._find_goal(session), self._receipt
-        where = _join_target(kind, flask.request.query_string.decode("latin-1"))
+        kind = request.path_params.get("kind", "")
+        goal, receipt = self._find_goal(request.path_params["session"]), self._receipt
+        where = _join_target(kind, request.url.query)
         page = self._pages.get(where)
         if page is None and kind == "results":
             page = self._open_search(where)
         if page is None:
-            flask.abort(404, "No page of this task led to this address.")
+            raise RefusalError(404, "No page of this task led to this address.")
         if receipt and page != receipt.page:
-            return flask.redirect(self._register_link(receipt.page))
+            return _redirect(self._register_link(receipt.page))
         if not receipt and page.kind == "done":
             page = page._replace(kind="item")
         if self._register_link(page) != where:
-            return flask.redirect(self._register_link(page))
-        more = self._following is not None
-        score = receipt.score if receipt else 0.0
-        return render_page(self.shop, page, goal, score, link=self._register_link, more=more)
+            return _redirect(self._register_link(page))
+        more, score = self._following is not None, receipt.score if receipt else 0.0
+        return _write_page(
+            render_page(self.shop, page, goal, score, link=self._register_link, more=more)
+        )
 
-    def buy(self, session: str) -> ResponseReturnValue:
+    async def buy(self, request: Request) -> Response:
         """Buy the product in the address, if nothing is bought yet; redirect to the receipt."""
-        import flask
-
         with self._lock:
-            goal = self._find_goal(session)
-            query = flask.request.query_string.decode("latin-1")
-            page = self._pages.get(_join_target("done", query))
+            goal = self._find_goal(request.path_params["session"])
+            page = self._pages.get(_join_target("done", request.url.query))
             if page is None:
-                flask.abort(404, "No page of this task led to this address.")
+                raise RefusalError(404, "No page of this task led to this address.")
             if self._receipt is None:
                 match = self.shop.match(goal, page.product)
                 self._receipt = Receipt(page, self.shop.score(goal, match, page).total)
                 self._purchases.put(self._receipt)
-            return flask.redirect(self._register_link(self._receipt.page), 303)
+            return _redirect(self._register_link(self._receipt.page), 303)
 
-    def start_another(self) -> ResponseReturnValue:
+    async def start_another(self, _: Request) -> Response:
         """Begin an episode of the next task, if this one is over, and redirect to it."""
-        import flask
-
         with self._lock:
             if self._following is not None and self._receipt is not None:
                 self.start(self._following())
-            return flask.redirect("/", 303)
+            return _redirect("/", 303)
 
-    def stop(self) -> ResponseReturnValue:
-        """Show a last page; `wait` returns None."""
-        import flask
-
+    async def stop(self, _: Request) -> Response:
+        """Show a last page, which `close` lets arrive; `wait` returns None."""
+        self._purchases.put(None)
         text = "The shop is closed. You can close this window."
-        answer = flask.make_response(render_notice("Stopped", text, back=False))
-        answer.call_on_close(lambda: self._purchases.put(None))
-        return answer
+        return _write_page(render_notice("Stopped", text, back=False))
 
     def _find_goal(self, session: str) -> Goal:
         """The goal of the running episode, which must be that of `session`."""
-        import flask
-
         if self._goal is None or session != self.session:
-            flask.abort(404, "This address belongs to no task, or to another one.")
+            raise RefusalError(404, "This address belongs to no task, or to another one.")
         return self._goal
 
     def _register_link(self, page: Page) -> str:
@@ -395,58 +363,48 @@ def _join_target(kind: str, query: str) -> str:
     return f"{kind}?{query}" if kind or query else "./"
 
 
-def _make_app(site: Site, *, more: bool) -> Flask:
+def _make_app(site: Site, *, more: bool) -> Starlette:
     """The site's routes."""
-    flask = require("flask", "browser")
-    app: Flask = flask.Flask(__name__, static_folder=None)
-    app.before_request(_refuse_strangers)
-    app.after_request(_add_headers)
-    app.add_url_rule("/", view_func=site.redirect_home)
-    app.add_url_rule(f"/<any({', '.join(map(repr, ASSETS))}):name>", view_func=_send_asset)
-    app.add_url_rule("/<session>/", view_func=site.show)
-    app.add_url_rule("/<session>/<kind>", view_func=site.show)
-    app.add_url_rule("/<session>/done", view_func=site.buy, methods=["POST"])
+    require("starlette", "browser")
+    from starlette.applications import Starlette
+    from starlette.routing import Route
+
+    routes = [
+        Route("/", site.redirect_home),
+        *(Route(f"/{name}", _send_asset) for name in ASSETS),
+        Route("/{session}/", site.show),
+        Route("/{session}/done", site.buy, methods=["POST"]),
+        Route("/{session}/{kind}", site.show),
+    ]
     if more:
-        app.add_url_rule("/another", view_func=site.start_another, methods=["POST"])
-        app.add_url_rule("/stop", view_func=site.stop, methods=["POST"])
-    app.register_error_handler(404, _render_missing)
+        routes.append(Route("/another", site.start_another, methods=["POST"]))
+        routes.append(Route("/stop", site.stop, methods=["POST"]))
+    app = Starlette(
+        routes=routes, exception_handlers={404: _render_missing, RefusalError: _render_missing}
+    )
+    app.router.redirect_slashes = False
     return app
 
 
-def _render_missing(error: NotFound) -> ResponseReturnValue:
-    return render_notice("No such page", str(error.description), back=True), 404
+async def _render_missing(_: Request, error: Any) -> Response:
+    text = render_notice("No such page", str(error.detail), back=True)
+    return _write_page(text, error.status_code)
 
 
-def _refuse_strangers() -> None:
-    """Answer only to our own host names: another site may map its name to 127.0.0.1."""
-    import flask
+def _write_page(text: str, status: int = 200) -> Response:
+    from starlette.responses import HTMLResponse
 
-    if flask.request.host.partition(":")[0] not in NAMES:
-        flask.abort(403, f"this site answers to {' and '.join(NAMES)} only")
+    return HTMLResponse(text, status, HEADERS)
 
 
-def _add_headers(answer: Response) -> Response:
-    for name, value in HEADERS.items():
-        answer.headers.setdefault(name, value)
-    return answer
+def _redirect(link: str, status: int = 302) -> Response:
+    from starlette.responses import RedirectResponse
+
+    return RedirectResponse(link, status, HEADERS)
 
 
-def _send_asset(name: str) -> ResponseReturnValue:
-    content = (files("agent_envs.webshop") / "templates" / name).read_bytes()
-    return content, {"Content-Type": ASSETS[name], "Cache-Control": "max-age=3600"}
+async def _send_asset(request: Request) -> Response:
+    from starlette.responses import FileResponse
 
-
-def _listen(port: int) -> socket.socket:
-    """A listening socket on a port of this machine."""
-    if not 0 <= port <= _LAST_PORT:
-        raise ValueError(f"port must be in 0..{_LAST_PORT}, 0 for a free one, got {port}")
-    try:
-        return socket.create_server((HOST, port))
-    except OSError as error:
-        if error.errno != errno.EADDRINUSE:
-            raise
-        raise OSError(
-            error.errno,
-            f"port {port} is in use by another program: stop it, give another port, or "
-            "port=0 for a free one",
-        ) from error
+    path = Path(__file__).with_name("templates") / request.scope["path"][1:]
+    return FileResponse(path, headers=HEADERS | {"Cache-Control": "max-age=3600"})

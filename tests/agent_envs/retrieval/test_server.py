@@ -1,6 +1,5 @@
 """The server as clients see it: APIs, limits, faults, and searches for many at once."""
 
-import asyncio
 import http.client
 import json
 import signal
@@ -17,6 +16,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 
+from agent_envs import connections
 from agent_envs.retrieval import server
 from agent_envs.retrieval.client import Http, RetrievalError
 from agent_envs.retrieval.factory import Scripted
@@ -158,7 +158,7 @@ def test_the_default_topk():
 
 
 def test_accepted_connections_send_at_once():
-    with server.listen("127.0.0.1", 0) as listening:
+    with connections.listen("127.0.0.1", 0) as listening:
         assert listening.proto == socket.IPPROTO_TCP  # by which asyncio sets TCP_NODELAY
 
 
@@ -204,7 +204,8 @@ def test_long_bodies_are_not_read(url, monkeypatch):
     pieces = iter([b'{"query"', b': "mo', b'on"}'])
     assert ask(url, pieces, encode_chunked=True, headers={}) == ask(url, {"query": "moon"})
     monkeypatch.setattr(server, "BODY", 100_000)
-    status, content = ask(url, (b" " * 10_000 for _ in range(20)), encode_chunked=True)
+    with serving(Digests()) as other:
+        status, content = ask(other, (b" " * 10_000 for _ in range(20)), encode_chunked=True)
     assert (status, "at most 100000 bytes" in content["detail"]) == (413, True)
 
 
@@ -382,7 +383,7 @@ def test_a_running_search_is_answered_and_no_other(came):
 
 
 def test_a_search_that_hangs_is_given_up(monkeypatch):
-    monkeypatch.setattr(server, "GRACE", 1)
+    monkeypatch.setattr(connections, "GRACE", 1)
     held = Held()
     with ThreadPoolExecutor(1) as pool:
         with serving(held) as url:
@@ -398,16 +399,9 @@ def test_a_search_that_hangs_is_given_up(monkeypatch):
     held.let.set()
 
 
-def test_health_while_stopping():
-    batches, said = Batches(Digests(), lambda: True), []
-    scope = {"type": "http", "method": "GET", "path": "/health", "headers": [], "query_string": b""}
-
-    async def send(message):
-        said.append(message)
-
-    asyncio.run(server.build_application(batches, 3)(scope, None, send))
-    assert said[0]["status"] == 503
-    batches.close()
+def test_health_while_stopping(url, monkeypatch):
+    monkeypatch.setattr(connections.Guard, "is_stopping", True)
+    assert ask(url.replace("/retrieve", "/health"), None, "GET") == (503, {"detail": STOPPING})
 
 
 PROGRAM = """

@@ -14,7 +14,7 @@ from tests.trainer.run_folders import run_folder
 CLI = {"rich", "tomlkit", "typer"}
 REPORT = {"jinja2", "matplotlib", "pyarrow", "scipy"}
 LEARNING = {"peft", "safetensors", "tensorboard", "torch", "transformers"}
-OTHERS = ("PIL", "bm25s", "faiss", "flask", "httpx2", "markupsafe", "selenium", "tokenizers")
+OTHERS = ("PIL", "bm25s", "faiss", "httpx2", "markupsafe", "selenium", "starlette", "tokenizers")
 CHILD = """
 import contextlib, io, json, sys
 from importlib.machinery import PathFinder
