@@ -1,13 +1,11 @@
 """Awkward replies of real models: each reader takes what was committed to, or says "format"."""
 
-import time
-
 import gymnasium as gym
 import pytest
 
 from agent_envs import ParseReply
 
-NOTHING = None
+NOTHING = None  # valid=False, "format", and no action
 THOUGHTS = [  # {good} is what the model commits to, {bad} what it only considers
     ("<think>a <think>b</think> {bad}</think>{good}", True),
     ("<think>close with </think>, so {bad}</think>{good}", True),
@@ -111,7 +109,7 @@ OWN = {  # replies of one reader, and the action that it takes
         (f"{T}{TOOL[7:-7]}", NOTHING),
     ],
     "appworld": [
-        (f"{T}1. Look:\n   {BLOCK[1:]}".replace("\n", "\n   "), CODE),
+        (f"{T}1. Look:{BLOCK}".replace("\n", "\n   "), CODE),
         (f"{T}{BLOCK}\nOutput: x\n{T}\n```python\nprint(2)\n```", CODE),
         (f"{T}{BLOCK}<think>then", CODE),
         (f"{T}{BLOCK}".replace("\n", "\r\n"), CODE),

@@ -49,7 +49,7 @@ MARKS = (
     "No code available to execute",
 )
 """Feedback that contains one of these makes a turn invalid."""
-_BLOCK = re.compile(r"```python[ \t]*\r?\n(.*?)```", re.DOTALL)
+_BLOCK = re.compile(r"(?:^([ \t]+))?```python[ \t]*\r?\n(.*?)```", re.DOTALL | re.MULTILINE)
 _REASONS = (
     ("format", re.compile("No code available to execute")),
     ("timeout", re.compile("timed out after|Maximum number of executions")),
@@ -278,12 +278,14 @@ def _select_families(ids: tuple[str, ...], families: Sequence[str] | None) -> tu
 def read_reply(reply: str, max_thinking: int) -> tuple[str, bool]:
     """The code of a reply, "" if there is none, and whether the reply has the right form.
 
-    The code is the first ```python block outside of closed thoughts. The form is right with a block
-    that calls `apis.`, and without an unclosed `<think>` of more than `max_thinking` characters.
+    The code is the first ```python block outside of thoughts, without the indentation of its fence.
+    The form is right with a block that calls `apis.`, and without an unclosed `<think>` of more
+    than `max_thinking` characters.
     """
     _, said, endless = split_thoughts(reply)
-    block = _BLOCK.search(said) or _BLOCK.search(endless)
-    code = block[1].strip("\n") if block else ""
+    block = _BLOCK.search(said)
+    code = re.sub(rf"^{block[1] or ''}", "", block[2], flags=re.MULTILINE) if block else ""
+    code = code.strip("\r\n")
     return code, "apis." in code and len(endless) <= max_thinking
 
 
