@@ -1,9 +1,15 @@
 """Awkward replies of real models: each reader takes what was committed to, or says "format"."""
 
+import time
+
 import gymnasium as gym
 import pytest
 
 from agent_envs import ParseReply
+from agent_envs.appworld.env import read_reply
+from agent_envs.replies import guess_action, read_action
+from agent_envs.search_qa.replies import read_request
+from agent_envs.sotopia.acts import parse_act
 
 NOTHING = None  # valid=False, "format", and no action
 THOUGHTS = [  # {good} is what the model commits to, {bad} what it only considers
@@ -135,3 +141,54 @@ def test_a_reply_is_taken_exactly_or_not_at_all(name):
             wrong.append((said, info["action"], info["invalid_reason"]))
     env.close()
     assert not wrong
+
+
+ACT = '{"action_type": "speak", "argument": "Good morning."}'
+
+
+@pytest.mark.parametrize("good", ["Good morning.", ACT, f"```json\n{ACT}\n```"])
+@pytest.mark.parametrize("said", [said for said, is_said in THOUGHTS if is_said])
+def test_nobody_speaks_a_thought(said, good):
+    assert parse_act(said.format(good=good, bad="My limit is 11.")).argument == "Good morning."
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *(said.format(good="My limit is 11.") for said, is_said in THOUGHTS if not is_said),
+        "<Action>Good morning.</Action>",
+        "<scratchpad>My limit is 11.</scratchpad>Good morning.",
+        "Good morning.<|im_end|>",
+        "Good morning.</s>",
+        f"<tool_call>{ACT}</tool_call>",
+        f"[TOOL_CALLS][{ACT}]",
+        f"{ACT[:-1]},}}",
+        ACT.replace('"', "'"),
+        f"**{ACT}**",
+        f"{ACT}{ACT}",
+    ],
+)
+def test_what_nobody_says(said):
+    with pytest.raises(ValueError, match="An act is plain text"):
+        parse_act(said)
+
+
+def test_thoughts_between_tags_of_ones_own():
+    reply = "<thought>a <action>stop</action></thought><action>go</action>"
+    assert read_action(reply, ("thought", "action")) == "go"
+    assert read_action(reply.replace("thought", "Thinking"), ("Thinking", "action")) == "go"
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["<think>", "</think>", "<think>a</think>", "<think ", "<", "[THINK]", "<|channel|>analysis"]
+    + ["```", "\n   ```python\n", "<action>", "<answer>a", "{", " ", "analysis", "\n"],
+)
+def test_a_megabyte_is_read_at_once(piece):
+    reply = piece * (10**6 // len(piece)) + "<action>go</action>"
+    started = time.process_time()
+    read_action(reply)
+    guess_action(reply, "action")
+    read_reply(reply, 8000)
+    read_request(reply, ("search", "answer"), "information")
+    assert time.process_time() - started < 4

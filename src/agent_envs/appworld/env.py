@@ -73,13 +73,13 @@ class AppWorld(AgentEnv):
         "Execution successful.", or "Execution failed. Traceback:" with the reason.
 
     Action:
-        A whole reply; its first ```python block outside of <think> and </think> is run. Do not
+        A whole reply; its first ```python block outside of thoughts is run. Do not
         wrap the environment in `ParseReply`.
 
     Validity:
         A turn is invalid if its feedback contains one of `env.MARKS` (a failure), or if the
-        reply has no block, no call of `apis.` in it, or an unclosed `<think>` of more than
-        `max_thinking` characters. "format" for the reply, "unknown" for an app or API that does
+        reply has no block, no call of `apis.` in it, or after its block an unclosed
+        `<think>` of more than `max_thinking` characters. "format" for the reply, "unknown" for an app or API that does
         not exist, "refused" for a call that an API refuses, "timeout", else "error". Code that ran
         before a failure takes effect.
 
