@@ -23,21 +23,22 @@ THOUGHTS = ("think", "reasoning")
 OPENINGS = tuple(f"<{tag}>" for tag in THOUGHTS)
 """What a thought begins with."""
 _THOUGHT = re.compile(rf"(</?(?:{'|'.join(THOUGHTS)})>)")
-_FAMILY_OPENING = re.compile(
-    r"(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary)[^<]*<\|message\|>"  # gpt-oss
-    r"|(?:<\|start\|>assistant)? to=self<\|message\|>|<\|channel>thought\n?|\[THINK\]"
-    r"|<seed:think>|<\|START_THINKING\|>"
+_OPENING = re.compile(
+    r"<(?i:(?:seed:)?think(?:ing)?|thoughts?)\s*>|◁think▷|\[THINK\]|<\|START_THINKING\|>"
+    r"|<\|begin_of_thought\|>|<\|channel>thought\n?|\Aanalysis(?=[A-Z])"
+    r"|(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary)[^<]*<\|message\|>"  # gpt-oss
+    r"|(?:<\|start\|>assistant)? to=self<\|message\|>"
 )
-_FAMILY_ANSWER = re.compile(
-    r"(?:<\|start\|>assistant)?(?:<\|channel\|>final[^<]*| to=user)<\|message\|>"
-    r"|<\|(?:START|END)_RESPONSE\|>"
+_CLOSING = re.compile(
+    r"</(?i:(?:seed:)?think(?:ing)?|thoughts?)\s*>|◁/think▷|\[/THINK\]|<\|END_THINKING\|>"
+    r"|<\|end_of_thought\|>|<channel\|>|assistantfinal"  # gpt-oss without its special tokens
 )
-_FAMILY_CLOSING = re.compile(
-    r"<\|end\|>|<\|eom\|>|<channel\|>|\[/THINK\]|</seed:think>|<\|END_THINKING\|>"
+_ANSWER = re.compile(
+    r"(?:<\|start\|>assistant)?(?:<\|channel\|>final[^<]*| to=user)<\|message\|>|<\|return\|>"
+    r"|<\|(?:START|END)_RESPONSE\|>|<\|(?:begin|end)_of_solution\|>"
 )
-"""Marks in other families of models: of a thought's start, of an answer, of a thought's end."""
-_FAMILY_SIGN = re.compile(r"[<\[](?:\||THINK|seed)")
-"""In all of these marks of a start, and found sooner in a long text."""
+_CHANNEL_END = re.compile(r"<\|(?:end|eom)\|>")
+"""Marks that families of models write: of a thought's start and end, of an answer, of a channel."""
 _FENCE = re.compile(r"```\w*[ \t]*\r?\n(.*)```", re.DOTALL)
 
 
@@ -64,19 +65,23 @@ def split_block(reply: str, tag: str) -> tuple[str, str | None, str]:
 def mark_thoughts(reply: str) -> str:
     """A reply whose thoughts all stand between `<think>` and `</think>`, or tags of `THOUGHTS`.
 
-    Templates of thinking models end the prompt with `<think>`, so that the reply has only the end
-    of its thought; other families have marks or channels of their own.
+    Other families have marks or channels of their own. Everything before an end without a start is
+    a thought: templates of thinking models end the prompt with `<think>`, and a thought may quote
+    the tags.
     """
-    if _FAMILY_SIGN.search(reply) and (
-        _FAMILY_OPENING.search(reply) or _FAMILY_ANSWER.search(reply)
-    ):
-        reply = _FAMILY_ANSWER.sub("", _FAMILY_OPENING.sub("<think>", reply))
-        reply = _FAMILY_CLOSING.sub("</think>", reply)
-    for tag in THOUGHTS:
-        before, closed, _ = reply.partition(f"</{tag}>")
-        if closed and f"<{tag}>" not in before:
-            return f"<{tag}>{reply}"
-    return reply
+    if "<|message|>" in reply:
+        reply = _CHANNEL_END.sub("</think>", reply)
+    reply = _CLOSING.sub("</think>", _OPENING.sub("<think>", _ANSWER.sub("", reply)))
+    begun, end, last = "", 0, ""
+    for mark in _THOUGHT.finditer(reply):
+        if not begun and mark[0] in OPENINGS:
+            begun = f"</{mark[0][1:]}"
+        elif mark[0] == begun:
+            begun = ""
+        elif not begun:
+            end, last = mark.end(), mark[0]
+    thought = _THOUGHT.sub("", reply[:end])
+    return f"<{last[2:]}{thought}{last}{reply[end:]}" if end else reply
 
 
 class Split(NamedTuple):
@@ -117,8 +122,9 @@ def read_action(reply: str, tags: tuple[str, ...] = TAGS) -> str | None:
     Whitespace around the blocks and around the action is ignored; an empty action gives None. For
     a first tag of `THOUGHTS` there may be several thoughts; without one, thoughts are left out.
     """
-    if tags[0] in THOUGHTS and len(tags) > 1:
-        thoughts, closed, rest = mark_thoughts(reply).rpartition(f"</{tags[0]}>")
+    first = _OPENING.sub("<think>", f"<{tags[0]}>")[1:-1]
+    if first in THOUGHTS and len(tags) > 1:
+        thoughts, closed, rest = mark_thoughts(reply).rpartition(f"</{first}>")
         outside, tags = split_thoughts(thoughts + closed).said, tags[1:]
         if not closed:
             return None
@@ -138,9 +144,9 @@ def read_action(reply: str, tags: tuple[str, ...] = TAGS) -> str | None:
 def guess_action(reply: str, tag: str) -> str | None:
     """The likeliest action of a malformed reply: the text after the last `<tag>`, or all of it.
 
-    Thoughts are left out.
+    Thoughts are left out, also one without an end.
     """
-    said = "".join(split_thoughts(reply)[1:])
+    said = split_thoughts(reply).said
     return said.rpartition(f"<{tag}>")[2].partition(f"</{tag}>")[0].strip() or None
 
 

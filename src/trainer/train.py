@@ -99,9 +99,10 @@ class Loop(Session):
 
     def imitate(self) -> dict[str, float]:
         """One supervised step on demonstrations of newly drawn training tasks."""
-        recipe = self.recipe
-        count, seed = recipe.sft.episodes, recipe.run.seed
-        drawn = draw_tasks(self.tasks, tasks=count, rollouts=1, seed=seed, step=self.step)
+        recipe, seed = self.recipe, self.recipe.run.seed
+        drawn = draw_tasks(
+            self.tasks, tasks=recipe.sft.episodes, rollouts=1, seed=seed, step=self.step
+        )
         attempts = sft.attempt_demonstrations(
             self.training,
             drawn,
@@ -120,8 +121,7 @@ class Loop(Session):
         began = time.monotonic()
         played = self.drop_failed(*self.source.take(self.step, sampler))
         seconds = time.monotonic() - began
-        rows = make_rows(played, max_tokens=recipe.sampling.max_tokens)
-        rows, differences = self.correct_rows(played, rows)
+        rows, differences = self.correct_rows(played)
         turns = credit.Turns.from_episodes(played)
         rng = np.random.default_rng(derive(seed, self.step, "credit"))
         rows, advantage, learned, more, failed = self.method.credit(

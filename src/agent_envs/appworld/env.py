@@ -50,7 +50,7 @@ MARKS = (
     "No code available to execute",
 )
 """With `validity="marks"`, feedback that contains one of these makes a turn invalid."""
-_BLOCK = re.compile(r"```python[ \t]*\r?\n(.*?)```", re.DOTALL)
+_BLOCK = re.compile(r"(?:^([ \t]+))?```python[ \t]*\r?\n(.*?)```", re.DOTALL | re.MULTILINE)
 
 
 class AppWorld(AgentEnv):
@@ -68,13 +68,13 @@ class AppWorld(AgentEnv):
         "Execution successful.", or "Execution failed. Traceback:" with the reason.
 
     Action:
-        A whole reply; its first ```python block outside of <think> and </think> is run. Do not
+        A whole reply; its first ```python block outside of thoughts is run. Do not
         wrap the environment in `ParseReply`.
 
     Validity:
         By effect: a turn is valid if its code ran to its end and an API answered at least one of
         its calls; what it prints does not matter, and a refusal that it catches is its own affair.
-        "format" for a reply without a block or with an unclosed `<think>` of more than
+        "format" for a reply without a block or, after it, with an unclosed `<think>` of more than
         `max_thinking` characters, and for code that calls no API; "unknown" for an app or API that
         does not exist, "refused" for a call that an API refuses, "timeout", else "error". Code
         that ran before a failure takes effect. With `backend="http"`, where calls are not seen,
@@ -285,11 +285,12 @@ def _select_families(ids: tuple[str, ...], families: Sequence[str] | None) -> tu
 def read_reply(reply: str) -> tuple[str, int]:
     """The code of a reply, "" if there is none, and the characters of an unclosed `<think>`.
 
-    The code is the first ```python block outside of closed thoughts.
+    The code is the first ```python block outside of thoughts, without the indentation of its fence.
     """
     _, said, endless = split_thoughts(reply)
-    block = _BLOCK.search(said) or _BLOCK.search(endless)
-    return block[1].strip("\n") if block else "", len(endless)
+    block = _BLOCK.search(said)
+    code = re.sub(rf"^{block[1] or ''}", "", block[2], flags=re.MULTILINE) if block else ""
+    return code.strip("\r\n"), len(endless)
 
 
 def classify_feedback(feedback: str) -> str:

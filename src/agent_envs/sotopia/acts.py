@@ -20,7 +20,7 @@ HOW = (
     '{"action_type": "speak", "argument": "Good morning."}, with action_type one of '
     f"{', '.join(KINDS)}."
 )
-_MARKUP = re.compile(r"```|</?action>|\"action_type\"")
+_MARKUP = re.compile(r"```|</?[\w|:]+>|\[TOOL_CALLS\]|\"action_type\"")
 _MARKED = re.compile(r"\[(action|non-verbal communication)\]\s*(.*)", re.DOTALL)
 
 

@@ -16,6 +16,7 @@ from trainer.errors import Problems
 from trainer.learn import sft
 from trainer.learn.correction import correct_rows, fill_entropies
 from trainer.learn.learner import Learner
+from trainer.learn.rows import make_rows
 from trainer.methods import make_method
 from trainer.model import pretrained
 from trainer.play import failures
@@ -172,13 +173,12 @@ class Session:
         """The policy at this temperature."""
         return make_sampler(self.recipe, self.engine, self.policy, temperature)
 
-    def correct_rows(
-        self, played: Sequence[Episode], rows: list[Row]
-    ) -> tuple[list[Row], dict[str, float]]:
-        """The rows with importance weights, if the engine is not the policy, and values to log.
+    def correct_rows(self, played: Sequence[Episode]) -> tuple[list[Row], dict[str, float]]:
+        """The rows of a step, with importance weights, if the engine is not the policy, and values to log.
 
         `staleness` is the number of updates since the oldest weights that sampled.
         """
+        rows = make_rows(played, max_tokens=self.recipe.sampling.max_tokens)
         engine, policy, tokens = self.recipe.engine, self.policy, self.recipe.update.tokens
         if engine.name == "own" and not engine.corrects:
             return rows, {}

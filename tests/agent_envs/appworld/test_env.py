@@ -163,7 +163,7 @@ def test_validity_of_code(code, reason, marked):
 def test_thoughts_without_an_end_are_no_form(longest, reason):
     env = make(max_thinking=longest)
     env.reset(options={"task_id": TASK})
-    said = f"<think>{'long ' * 10}\n```python\napis.supervisor.show_profile()\n```"
+    said = f"```python\napis.supervisor.show_profile()\n```<think>{'long ' * 10}"
     assert env.step(said)[4]["invalid_reason"] == reason
 
 
@@ -203,15 +203,15 @@ X = "```python\napis.x\n```"
     [
         (f"One:\n{X}\ntwo:\n```python\nprint(2)\n```", "apis.x", 0),
         (f"a</think>{X}<think>```python\n2\n```</think>", "apis.x", 0),
-        (f"<think>a<think>b</think>{X}</think>", "apis.x", 0),
+        (f"<think>a<think>b</think>{X}</think>", "", 0),
         ("``<think>x</think>`python\n1\n```", "", 0),
         ("```python \r\napis.x\n```", "apis.x", 0),
         ("```python\nx\n```", "x", 0),
         ("```py\napis.x\n```", "", 0),
-        (f"<think>short\n{X}", "apis.x", 6 + len(X)),
-        (f"<think>{'long ' * 50}\n{X}", "apis.x", 251 + len(X)),
+        (f"<think>short\n{X}", "", 6 + len(X)),
+        (f"{X}<think>{'long ' * 50}", "apis.x", 250),
         (f"<think>{'long ' * 50}</think>\n{X}", "apis.x", 0),
-        ("<think>" * 9000 + X, "apis.x", 7 * 8999 + len(X)),  # a regular expression took 15 s
+        ("<think>" * 9000 + X, "", 7 * 8999 + len(X)),  # a regular expression took 15 s
     ],
     ids=range(11),
 )
