@@ -99,10 +99,9 @@ class Loop(Session):
 
     def imitate(self) -> dict[str, float]:
         """One supervised step on demonstrations of newly drawn training tasks."""
-        recipe, seed = self.recipe, self.recipe.run.seed
-        drawn = draw_tasks(
-            self.tasks, tasks=recipe.sft.episodes, rollouts=1, seed=seed, step=self.step
-        )
+        recipe = self.recipe
+        count, seed = recipe.sft.episodes, recipe.run.seed
+        drawn = draw_tasks(self.tasks, tasks=count, rollouts=1, seed=seed, step=self.step)
         attempts = sft.attempt_demonstrations(
             self.training,
             drawn,

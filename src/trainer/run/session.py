@@ -174,7 +174,7 @@ class Session:
         return make_sampler(self.recipe, self.engine, self.policy, temperature)
 
     def correct_rows(self, played: Sequence[Episode]) -> tuple[list[Row], dict[str, float]]:
-        """The rows of a step, with importance weights, if the engine is not the policy, and values to log.
+        """The rows of a step, weighted if the engine is not the policy, and values to log.
 
         `staleness` is the number of updates since the oldest weights that sampled.
         """
