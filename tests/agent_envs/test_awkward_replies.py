@@ -181,8 +181,10 @@ def test_thoughts_between_tags_of_ones_own():
 
 @pytest.mark.parametrize(
     "piece",
-    ["<think>", "</think>", "<think>a</think>", "<think ", "<", "[THINK]", "<|channel|>analysis"]
-    + ["```", "\n   ```python\n", "<action>", "<answer>a", "{", " ", "analysis", "\n"],
+    [
+        *("<think>", "</think>", "<think>a</think>", "[THINK]", "<|channel|>analysis", "analysis"),
+        *("```", "\n   ```python\n", "<action>", "<answer>a", "<think ", "<", "{", " ", "\n"),
+    ],
 )
 def test_a_megabyte_is_read_at_once(piece):
     reply = piece * (10**6 // len(piece)) + "<action>go</action>"
