@@ -79,9 +79,9 @@ class AppWorld(AgentEnv):
     Validity:
         A turn is invalid if its feedback contains one of `env.MARKS` (a failure), or if the
         reply has no block, no call of `apis.` in it, or after its block an unclosed
-        `<think>` of more than `max_thinking` characters. "format" for the reply, "unknown" for an app or API that does
-        not exist, "refused" for a call that an API refuses, "timeout", else "error". Code that ran
-        before a failure takes effect.
+        `<think>` of more than `max_thinking` characters. "format" for the reply, "unknown" for an
+        app or API that does not exist, "refused" for a call that an API refuses, "timeout", else
+        "error". Code that ran before a failure takes effect.
 
     Progress:
         The share of the task's tests that pass now, of those that did not pass at the start. It is
