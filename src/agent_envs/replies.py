@@ -31,14 +31,15 @@ _OPENING = re.compile(
 )
 _CLOSING = re.compile(
     r"</(?i:(?:seed:)?think(?:ing)?|thoughts?)\s*>|◁/think▷|\[/THINK\]|<\|END_THINKING\|>"
-    r"|<\|end_of_thought\|>|<channel\|>|assistantfinal"  # gpt-oss without its special tokens
+    r"|<\|end_of_thought\|>|<channel\|>|<\|(?:end|eom)\|>(?=\s*<\|start\|>)"
+    r"|assistantfinal"  # gpt-oss without its special tokens, like "analysis" above
 )
 _ANSWER = re.compile(
-    r"(?:<\|start\|>assistant)?(?:<\|channel\|>final[^<]*| to=user)<\|message\|>|<\|return\|>"
+    r"(?:<\|start\|>assistant)?(?:<\|channel\|>final[^<]*| to=user)<\|message\|>"
+    r"|<\|(?:return|end|eom)\|>\s*\Z"
     r"|<\|(?:START|END)_RESPONSE\|>|<\|(?:begin|end)_of_solution\|>"
 )
-_CHANNEL_END = re.compile(r"<\|(?:end|eom)\|>")
-"""Marks that families of models write: of a thought's start and end, of an answer, of a channel."""
+"""Marks that families of models write: of a thought's start and end, of an answer."""
 _FENCE = re.compile(r"```\w*[ \t]*\r?\n(.*)```", re.DOTALL)
 
 
@@ -69,19 +70,19 @@ def mark_thoughts(reply: str) -> str:
     a thought: templates of thinking models end the prompt with `<think>`, and a thought may quote
     the tags.
     """
-    if "<|message|>" in reply:
-        reply = _CHANNEL_END.sub("</think>", reply)
-    reply = _CLOSING.sub("</think>", _OPENING.sub("<think>", _ANSWER.sub("", reply)))
-    begun, end, last = "", 0, ""
+    reply = _ANSWER.sub("", _OPENING.sub("<think>", _CLOSING.sub("</think>", reply)))
+    begun, stray = "", None
     for mark in _THOUGHT.finditer(reply):
         if not begun and mark[0] in OPENINGS:
             begun = f"</{mark[0][1:]}"
         elif mark[0] == begun:
             begun = ""
         elif not begun:
-            end, last = mark.end(), mark[0]
-    thought = _THOUGHT.sub("", reply[:end])
-    return f"<{last[2:]}{thought}{last}{reply[end:]}" if end else reply
+            stray = mark
+    if stray is None:
+        return reply
+    thought = _THOUGHT.sub(" ", reply[: stray.start()])
+    return f"<{stray[0][2:]}{thought}{reply[stray.start() :]}"
 
 
 class Split(NamedTuple):

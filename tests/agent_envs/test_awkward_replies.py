@@ -27,7 +27,9 @@ THOUGHTS = [  # {good} is what the model commits to, {bad} what it only consider
     ("{bad}<|END_THINKING|><|START_RESPONSE|>{good}<|END_RESPONSE|>", True),
     ("{bad}<channel|>{good}", True),
     ("{bad}<|end|><|start|>assistant<|channel|>final<|message|>{good}<|return|>", True),
+    ("{bad}<|end|><|start|>assistant<|channel|>final<|message|>{good}<|end|>\n", True),
     ("analysisMaybe {bad}assistantfinal{good}", True),
+    ("<think></thi</think>nk>{bad}</think>{good}", True),
     ("<think>[THINK]{bad}[/THINK] {bad}</think>{good}", True),
     ("<think>\n```\n</think>\n```\n{bad}</think>{good}", True),
     ("<think>Not <reasoning>{bad}</reasoning> {bad}</think>{good}", True),
@@ -181,8 +183,10 @@ def test_thoughts_between_tags_of_ones_own():
 
 @pytest.mark.parametrize(
     "piece",
-    ["<think>", "</think>", "<think>a</think>", "<think ", "<", "[THINK]", "<|channel|>analysis"]
-    + ["```", "\n   ```python\n", "<action>", "<answer>a", "{", " ", "analysis", "\n"],
+    [
+        *("<think>", "</think>", "<think>a</think>", "[THINK]", "<|channel|>analysis", "analysis"),
+        *("```", "\n   ```python\n", "<action>", "<answer>a", "<think ", "<", "{", " ", "\n"),
+    ],
 )
 def test_a_megabyte_is_read_at_once(piece):
     reply = piece * (10**6 // len(piece)) + "<action>go</action>"
