@@ -149,10 +149,8 @@ class Turns:
     def read_gain(self) -> NDArray[np.float64]:
         """Progress that each turn made, which need not begin at 0: [N]."""
         start = 0.0 if self.progress_before is None else self.progress_before
-        gain: NDArray[np.float64] = self.progress - np.where(
-            self.position == 0, start, np.roll(self.progress, 1)
-        )
-        return gain
+        before = np.where(self.position == 0, start, np.roll(self.progress, 1))
+        return np.asarray(self.progress - before)
 
     @property
     def last(self) -> NDArray[np.bool_]:
