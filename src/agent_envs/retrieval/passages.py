@@ -21,7 +21,7 @@ from agent_envs.assets import BadAsset, Reading, unpack_file
 from agent_envs.contract import encodable
 from agent_envs.machine import read_cache, write_cache
 
-_LARGE = 10_000  # lines, which take a tenth of a second
+_LARGE = 100_000  # lines, which take half a second
 Places: TypeAlias = NDArray[np.intp]
 
 
@@ -119,7 +119,8 @@ class Corpus(Sequence[Passage]):
         """Why lines are left out, by their number; "" for blank ones. A cache file keeps it."""
         stat = self.path.stat()
         cache = f"corpora/{sha256(bytes(self.path.absolute())).hexdigest()[:32]}.json"
-        known, stamp = read_cache(cache), [stat.st_size, stat.st_mtime_ns]
+        large, stamp = len(starts) > _LARGE, [stat.st_size, stat.st_mtime_ns]
+        known = read_cache(cache) if large else {}
         if known.get("stamp") == stamp:
             return dict(known["left"])
         left, ids = dict[str, str](), np.arange(len(starts))
@@ -137,7 +138,7 @@ class Corpus(Sequence[Passage]):
             left.setdefault(
                 str(at + 1), "a passage needs an id of its own, it has an earlier one's"
             )
-        if len(starts) > _LARGE:
+        if large:
             write_cache(cache, {"stamp": stamp, "left": left})
         return left
 

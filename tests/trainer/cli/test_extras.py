@@ -84,7 +84,7 @@ def test_play_audit_and_assets_need_no_more():
         "assets",
         "play alfworld --seed 1",
         "play sokoban max_turns=3",
-        "audit EZPoints-v0 split=test --tasks 2 --episodes 6 --players 6",
+        "audit EZPoints-v0 split=test --tasks 3 --episodes 12 --players 20",
     )
     assert [(code, said) for code, _, said in answers] == [(0, "")] * 4
     listed, household, puzzle, audited = (out for _, out, _ in answers)

@@ -187,7 +187,7 @@ def test_our_command_starts(command, start, run, tiny_folder, monkeypatch):
     long = {"train", "eval", "study", "truth", "doctor"} if len(words) > 2 else set()
     if len(words) == 2 and words[1] != "assets":  # only named
         words.append("--help")
-    if words[1] == "audit":  # plays thousands of turns; the tests of the kit do
+    if words[1] == "audit" or "check" in words:  # play thousands of turns; other tests do
         words = [*words[:2], "--help"]
     monkeypatch.setattr(sys, "argv", words)
     with pytest.raises((Started, SystemExit)) as ended:
