@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import gymnasium as gym
 import pytest
+from jinja2 import TemplateError
 
 from agent_envs import Template
 from trainer.learn.sft import attempt_demonstrations, require_expert
@@ -228,6 +229,21 @@ def test_the_explorer_shows_the_way(corridor):
     assert len(attempt_demonstrations(rollouts(turns=2), tasks(1, 5), chat)) == 1  # solved one
     require_expert(rollouts(), "corridor:Explorer")
     assert len(attempt_demonstrations(rollouts(), tasks(2), chat, "corridor:Explorer")) == 1
+
+
+def test_a_demonstration_that_the_template_refuses_is_lost_alone(monkeypatch):
+    after = Letters.after
+
+    def refuse(self, reply_ids, text):
+        if text == "You stand at 2.":  # of the task that needs three steps
+            raise TemplateError("no such message")
+        return after(self, reply_ids, text)
+
+    whole = attempt_demonstrations(rollouts(), tasks(1, 2), Letters())
+    monkeypatch.setattr(Letters, "after", refuse)
+    one, failure, two = attempt_demonstrations(rollouts(), tasks(1, 3, 2), Letters())
+    assert [one.steps, two.steps] == [shown.steps for shown in whole]
+    assert (failure.task_id, "no such message" in failure.error) == ("corridor/3", True)
 
 
 def test_a_demonstration_of_turns_shows_their_prompts():

@@ -21,7 +21,7 @@ from trainer.options import STRICT, Count, NonNegative, Positive
 from trainer.play.environments import reply_form
 from trainer.play.episode import TextEpisode
 from trainer.play.failures import EpisodeError, Failure, lose_episode
-from trainer.play.records import Episode
+from trainer.play.records import Episode, Task
 from trainer.play.tokens import expand_images
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from trainer.learn.learner import Learner
     from trainer.learn.rows import Row
     from trainer.model.policy import Policy
-    from trainer.play.records import Task
     from trainer.play.rollout import Rollouts
 
 
@@ -102,10 +101,17 @@ def attempt_demonstrations(
             f"{rollouts.env.max_turns} turns; raise env.max_turns or sft.episodes, or use another "
             "sft.expert"
         )
-    for one in solved:
-        if not isinstance(one, Failure):
-            encode_demonstration(one, policy)
-    return solved
+    return [one if isinstance(one, Failure) else _try_to_encode(one, policy) for one in solved]
+
+
+def _try_to_encode(shown: Episode, policy: Policy) -> Episode | Failure:
+    """The demonstration with its tokens, or why the chat template cannot write it."""
+    try:
+        with lose_episode(Task(shown.task_id, shown.group, shown.seed), shown.steps):
+            encode_demonstration(shown, policy)
+    except EpisodeError as error:
+        return error.failure
+    return shown
 
 
 def _play_tasks(
