@@ -107,12 +107,14 @@ class Served:
         episodes: By split, what sessions copy to start episodes of their own.
         panels: The tasks by split; the first split is the default.
         sessions: Sessions with an episode, by their id.
+        is_stopping: Whether the server is stopping.
     """
 
     env: str
     episodes: dict[str, Episodes] = field(default_factory=dict)
     panels: dict[str, Panel] = field(default_factory=dict)
     sessions: dict[str, Session] = field(default_factory=dict)
+    is_stopping: Callable[[], bool] = bool
 
     def panel(self, split: str) -> Panel:
         """The tasks of a split.
@@ -331,7 +333,7 @@ class Session(Environment[Reply, Told, Episode]):
         except Error:  # of Gymnasium, e.g. a reset that is needed
             raise
         except Exception as error:
-            if not self._closing:  # else its processes may have ended under it
+            if not (self._closing or self.served.is_stopping()):  # else its processes may be gone
                 _log.exception("%s failed", what)
             raise RuntimeError(
                 f"{what} failed on the server ({type(error).__name__}: "
@@ -416,7 +418,9 @@ def make_app(
     )
     for kind in (RequestValidationError, ValueError):
         app.add_exception_handler(kind, _answer_invalid)
-    return Gate(app, env, limits=limits, token=token)
+    gate = Gate(app, env, limits=limits, token=token)
+    served.is_stopping = lambda: gate.is_stopping
+    return gate
 
 
 def _format_error(error: Exception) -> str:
