@@ -132,6 +132,7 @@ CASES = [
 ] + [(name, said, taken) for name, rows in OWN.items() for said, taken in rows]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", READERS)
 def test_a_reply_is_taken_exactly_or_not_at_all(name):
     env, wrong = READERS[name][0](), []

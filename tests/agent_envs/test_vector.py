@@ -115,6 +115,7 @@ def test_bad_arguments_are_refused(arguments, message):
         make_vec("Hallway-v0", **arguments)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "mode"), [("Hallway-v0", "sync"), ("Hallway-v0", "async"), ("Slow-v0", "sync")]
 )

@@ -1,6 +1,7 @@
 """The command `agent-envs assets`."""
 
 import os
+import re
 import warnings
 from collections import Counter
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from agent_envs.assets import BadRecord, MissingAsset
+from agent_envs.assets import BadRecord, MissingAsset, Reading
 from agent_envs.cli.console import DataTable, make_console
 
 PUBLIC = (
@@ -132,30 +133,35 @@ def _check_folder(folder: Path) -> int:
     return 2 if not counts else int(bool(bad))
 
 
+_LEVELS = re.compile(r"\.(?:txt|xsb|sok)(?:\.gz)?$")
+
+
 def _find_public(folder: Path) -> Iterator[tuple[str, Path, dict[str, Any]]]:
     """Environment, place and options of each set of public files below a folder."""
     from agent_envs.alfworld.data import FOLDER, SPLITS
     from agent_envs.retrieval.factory import Scripted
     from agent_envs.search_qa.data import ENDINGS
-    from agent_envs.sokoban.levels import FORMATS
+    from agent_envs.sotopia.published import SCENES, USED
 
     for where in (folder, *sorted(path for path in folder.rglob("*") if path.is_dir())):
         names = sorted(path.name for path in where.iterdir())
         if where.name == FOLDER:
             for split in (split for split in SPLITS if split in names):
                 yield "AlfWorld-v0", where / split, {"data": where, "split": split}
-        elif FOLDER in where.relative_to(folder.parent).parts:
+        elif SCENES in names:
+            partner = {"partner": "echo", "judge": "none"}
+            yield "Sotopia-v0", where, {"data": where, "split": "all", **partner}
+        elif USED in names or FOLDER in where.relative_to(folder.parent).parts:
             continue
         elif any(name.startswith("items_shuffle") for name in names):
-            has_requests = any(name.startswith("items_human_ins") for name in names)
-            for goals in ("synthetic", "human")[: 1 + has_requests]:
+            humans = [name for name in names if name.startswith("items_human_ins")]
+            for goals in ("synthetic", "human")[: 1 + bool(humans)]:
                 yield "WebShop-v0", where, {"data": where, "split": "all", "goals": goals}
         elif any(name.endswith(ENDINGS) for name in names):
             options = {"retriever": Scripted({}), "max_turns": 1}
             yield "SearchQA-v0", where, {"data": where, "split": "all", **options}
-        for name in names:
-            if name.removesuffix(".gz").endswith(FORMATS):
-                yield "Sokoban-v0", where / name, {"levels": where / name, "solver_budget": 0}
+        for name in filter(_LEVELS.search, names):
+            yield "Sokoban-v0", where / name, {"levels": where / name, "solver_budget": 0}
 
 
 def _check_tasks(
@@ -173,21 +179,23 @@ def _check_tasks(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         env: Any = gym.make(name, disable_env_checker=True, **options).unwrapped
-    faults, tasks = list(env.reading.bad), f"{where}, tasks"
-    solve = experts_of(type(env)).get("oracle")
+    reading, tasks = getattr(env, "reading", Reading()), f"{where}, tasks"
+    faults = list(reading.bad)
+    solve = None if name == "Sotopia-v0" else experts_of(type(env)).get("oracle")
     for task_id in env.panel.task_ids:
         why = ""
         try:
             _, info = env.reset(options={"task_id": task_id})
             why = "it has no solution" if info.get("dead_end") else ""
-            action = solve(env).act() if solve else info["admissible_actions"][0]
+            listed = info["admissible_actions"] or ["Hello."]
+            action = solve(env).act() if solve else listed[0]
             *_, info = env.step(env.reply_form.format(thought="", action=action) or action)
             if not info["valid"] or (name == "SearchQA-v0" and not info["success"]):
                 why = f"its first action is not accepted, got {action!r:.80}"
         except Exception as error:  # noqa: BLE001  whatever it is, it is named
             why = f"{type(error).__name__}: {error}"
         faults += [BadRecord(tasks, task_id, why)] * bool(why)
-    counts = env.reading.good + Counter(fault.file for fault in env.reading.bad)
+    counts = reading.good + Counter(fault.file for fault in reading.bad)
     return counts + Counter({tasks: len(env.panel)}), faults
 
 
