@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from agent_envs.sokoban.rooms import Settings
-from agent_envs.sokoban.solver import Distances, Remaining, Solver
+from agent_envs.sokoban.solver import Distances, Remaining, Solver, count_needed_pushes
 
 UP, DOWN, LEFT, RIGHT = range(4)
 DEAD = Remaining(0, solvable=False)
@@ -78,6 +78,12 @@ def test_solutions_by_hand(read_room, rows, plan):
     solver = Solver(read_room(*rows))
     assert solver.plan(solver.room.start) == plan
     assert solver.find_remaining(solver.room.start) == Remaining(len(plan), solvable=bool(plan))
+
+
+def test_pushes_to_a_target_need_room_for_the_player(read_room):
+    """Cells are numbered 0, 1, ... by rows; a box at either end of the corridor is stuck."""
+    room = read_room("#######", "#@$.  #", "#######")
+    assert count_needed_pushes(room) == {10: 0, 9: 1, 11: 1}
 
 
 def test_four_in_a_square_are_stuck(read_room):
