@@ -155,7 +155,7 @@ def weights(folder):
     """Digests of the last checkpoint's weights."""
     last = max((folder / "checkpoints").glob("step_*"), key=lambda path: int(path.name[5:]))
     manifest = json.loads((last / "manifest.json").read_text())
-    return sorted((name, digest) for name, (_, digest) in manifest.items() if "safetensors" in name)
+    return sorted((name, digest) for name, (_, digest) in manifest["files"].items() if "safetensors" in name)
 
 
 def disk(steps):

@@ -291,9 +291,9 @@ class TurnRecord:
         anchor: Key of the state in which the action was taken.
         valid: Whether the reply was well-formed and the environment accepted the action.
         invalid_reason: Why it was invalid, "" if valid.
-        progress, progress_before: Progress after and before the turn, in [0, 1]. They and the
-            entropy are set to the end of their range if they leave it by at most 1e-6, which is
-            rounding. Of the second only that of the first turn is read.
+        progress: Progress after the turn, in [0, 1]. It, the next and the entropy are set to the
+            end of their range if they leave it by at most 1e-6, which is rounding.
+        progress_before: Progress before the turn; only that of the first turn is read.
         reward: Reward of the turn, without the outcome.
         turn_reward: Rewards of verifiers by name.
         entropy: Mean token entropy of the reply in nats, None if it is not known.
