@@ -154,8 +154,8 @@ def figures(folder):
 def weights(folder):
     """Digests of the last checkpoint's weights."""
     last = max((folder / "checkpoints").glob("step_*"), key=lambda path: int(path.name[5:]))
-    manifest = json.loads((last / "manifest.json").read_text())
-    return sorted((name, digest) for name, (_, digest) in manifest["files"].items() if "safetensors" in name)
+    files = json.loads((last / "manifest.json").read_text())["files"]
+    return sorted((name, digest) for name, (_, digest) in files.items() if "safetensors" in name)
 
 
 def disk(steps):
