@@ -11,8 +11,8 @@ PYTEST  = PYTHONDONTWRITEBYTECODE= $(RUN)/python -m pytest
 # Three workers on two cores, because some tests wait.
 ALL     = $(PYTEST) -n 3 --dist worksteal
 # Scripts that test beside what the dev environment lacks; those that take longest first.
-PEERS   = $(addprefix .ci/,vllm smollm2 ray verl trl nemo_gym verifiers torchrl trackers openenv genuine quick \
-  extras hostile examples gym_sokoban appworld lucene verl_agent docs)
+PEERS   = $(addprefix .ci/,vllm smollm2 ray verl trl nemo_gym areal tinker verifiers torchrl trackers foreign openenv genuine quick \
+  extras hostile agents gym_sokoban appworld lucene verl_agent docs)
 
 .PHONY: train quick test long check peers docs sdist format clean $(PEERS)
 

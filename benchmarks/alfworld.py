@@ -126,15 +126,21 @@ def genuine_column(library: Library, tasks: tuple[str, ...]) -> dict[str, float]
 
 
 def env_rows(given: argparse.Namespace, tasks: tuple[str, ...]) -> list[tuple[str, str]]:
-    """Steps a second of random play: resets left out, and with a reset for each episode."""
+    """Steps a second of random play, without and with resets, and the time of a reset."""
     rows = []
     for progress in ("facts", "distance", "none"):
         env = gym.make("AlfWorld-v0", data=given.data, split=given.split, progress=progress)
         played = [rate_of(env, tasks[: min(60, given.tasks)], seed) for seed in range(3)]
         rows += [
-            (f"steps/s, progress={progress}, {what}", f"{statistics.median(rates):,.0f}")
-            for what, rates in zip(
-                ("resets left out", "a new game each episode", "eight episodes a game"),
+            (f"progress={progress}, {what}", f"{statistics.median(values):,.0f}")
+            for what, values in zip(
+                (
+                    "steps/s, resets left out",
+                    "steps/s, a new game each episode",
+                    "steps/s, eight episodes a game",
+                    "µs a reset of a new game",
+                    "µs a reset of the same game",
+                ),
                 zip(*played, strict=True),
                 strict=True,
             )
@@ -143,7 +149,8 @@ def env_rows(given: argparse.Namespace, tasks: tuple[str, ...]) -> list[tuple[st
 
 
 def rate_of(env: gym.Env[str, str], tasks: tuple[str, ...], seed: int) -> tuple[float, ...]:
-    """Steps a CPU second of random play: without resets, with one of a new game, in groups of 8."""
+    """Steps a CPU second of random play: without resets, with one of a new game, in groups of 8;
+    microseconds of a reset of a new game and of the same one."""
     rng, steps, spent, first, again = np.random.default_rng(seed), 0, 0.0, 0.0, 0.0
     for task in tasks:
         games._load_game.cache_clear()  # noqa: SLF001
@@ -159,7 +166,8 @@ def rate_of(env: gym.Env[str, str], tasks: tuple[str, ...], seed: int) -> tuple[
             )
             steps, ended = steps + 1, terminated or truncated
         spent += time.process_time() - start
-    return steps / spent, steps / (spent + first), steps / (spent + (first + 7 * again) / 8)
+    rates = steps / spent, steps / (spent + first), steps / (spent + (first + 7 * again) / 8)
+    return (*rates, first / len(tasks) * 1e6, again / len(tasks) * 1e6)
 
 
 def memory_rows(
@@ -193,6 +201,8 @@ def memory_rows(
                 (f"index, {how}, s", f"{indexed(given, cache):.2f}")
                 for how in ("nothing remembered", "remembered")
             ]
+            kept = sum(file.stat().st_size for file in Path(cache).rglob("*.games"))
+            rows.append(("MB of parsed games in the cache folder", f"{kept / 1e6:.1f}"))
     return rows
 
 

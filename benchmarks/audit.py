@@ -33,18 +33,18 @@ class Row(NamedTuple):
 
 ROWS = (
     Row("AlfWorld-v0", {}, 12, 50, 200),
-    Row("WebShop-v0", {}, 40, 50, 200),
-    Row("WebShopSite-v0", {}, 2, 10, 10),  # the same rules in a browser, some 100 times as slow
-    Row("SearchQA-v0", {}, 120, 60, 200),
-    # after one call and one answer MT-GRPO's episodes are over: with more turns states come back
-    Row("WikiSearch-v0", {"max_turns": 12}, 120, 60, 200),
-    Row("WikiSearch-v0", {"protocol": "wiki_pages", "max_turns": 12}, 90, 60, 200),
+    Row("WebShop-v1", {}, 40, 50, 200),
+    Row("WebShopSite-v1", {}, 2, 10, 10),  # the same rules in a browser, some 100 times as slow
+    Row("SearchQA-v1", {"split": "test"}, 120, 60, 200),
+    Row("WikiSearch-v1", {"split": "test"}, 120, 60, 200),
     Row("Sokoban-v0", {}, 40, 50, 100),
     Row("VisualSokoban-v0", {}, 40, 50, 100),
     Row("EZPoints-v0", {}, 60, 80, 192),
-    Row("Bifurcation-v0", {}, 60, 40, 180),
-    Row("AppWorld-v0", {}, 20, 30, 66),
-    Row("Sotopia-v0", {}, 70, 100, 200),
+    Row("Points-v0", {}, 60, 40, 120),
+    Row("Bifurcation-v1", {}, 60, 40, 180),
+    Row("AppWorld-v1", {}, 20, 30, 66),
+    Row("Sotopia-v1", {"split": "test"}, 70, 100, 200),
+    Row("TextWorld-v0", {"split": "test"}, 10, 30, 25),
 )
 
 
@@ -66,7 +66,11 @@ def main() -> None:
         )
     for row in chosen:
         name = f"`{row.env_id}`" + "".join(f", {k}={v}" for k, v in row.options.items())
-        env = gym.make(row.env_id, **row.options)
+        try:
+            env = gym.make(row.env_id, **row.options)
+        except ImportError as error:
+            print(f"no row: {error}", file=sys.stderr)
+            continue
         (print_rewards if given.rewards else print_anchors)(env, name, row, given.scale)
         env.close()
 

@@ -27,7 +27,8 @@ from contextlib import ExitStack
 from itertools import cycle, islice, pairwise
 from pathlib import Path
 
-sys.path.append(sys.path.pop(0))  # benchmarks/trainer.py is not the package
+# The last is this folder, because its trainer.py is not the package.
+sys.path.sort(key=lambda path: Path(path).resolve() == Path(__file__).parent.resolve())
 
 from reliability import AGENT_ENVS, below
 

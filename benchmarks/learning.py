@@ -1,10 +1,14 @@
 """Does more faithful credit learn faster? python benchmarks/learning.py exact | study FOLDER.
 
-`exact` trains a table of logits on Bifurcation-v0, where true advantages and success are computed
+`python -m agent_envs_lab.learning` asks the same of a log-linear policy in three environments.
+
+`exact` trains a table of logits on Bifurcation-v1, where true advantages and success are computed
 without error, with every method: fidelity at the start against mean success over training.
-`study FOLDER` does the same for a finished `agent-envs study fidelity`, with the shipped truths of
-its environment. Success is that of the rollouts in training, averaged over the steps of a run.
-Differences to GRPO are paired by seed; intervals are 95%, from a bootstrap over seeds.
+`study FOLDER` does the same for the finished runs in FOLDER of the table `fidelity` of
+studies.toml (`agent-envs paper benchmarks/studies.toml fidelity --run --out FOLDER`), with the
+shipped truths of its environment. Success is that of the rollouts in training, averaged over the
+steps of a run. Differences to GRPO are paired by seed; intervals are 95%, from a bootstrap over
+seeds.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ import argparse
 import copy
 import json
 import sys
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,7 +35,8 @@ from scipy.stats import permutation_test, spearmanr  # noqa: E402
 import agent_envs  # noqa: E402, F401
 from agent_envs_lab import benchmark  # noqa: E402
 from agent_envs_lab.fidelity import Fidelity, fidelity  # noqa: E402
-from agent_envs_lab.intervals import interval, resample_groups  # noqa: E402
+from agent_envs_lab.learning import difference  # noqa: E402
+from agent_envs_lab.papers import read_table  # noqa: E402
 from agent_envs_lab.truth import Truth  # noqa: E402
 from credit.turns import Turns  # noqa: E402
 
@@ -45,6 +50,7 @@ KINDS = ("decisive", "distractors", "delayed", "early", "reversible", "irreversi
 TASKS, ROLLOUTS = 8, 8
 TRUE = "true advantage"
 BASELINE = "grpo"
+STUDIES = Path(__file__).parent / "studies.toml"
 OF_STUDY = {"has_anchor": "has, by anchor", "rtmc": "rtmc, gamma 1"}
 """Methods of the study by the name of their row in the benchmark."""
 
@@ -98,7 +104,7 @@ class Walk:
 
 def walks(kind: str) -> list[Walk]:
     """The training tasks of a kind, unrolled by turns: their number is part of the state."""
-    env = gym.make("Bifurcation-v0", kind=kind).unwrapped
+    env = gym.make("Bifurcation-v1", kind=kind).unwrapped
     return [_walk(env, task) for task in env.panel.task_ids]
 
 
@@ -218,9 +224,11 @@ def fidelity_of(kind: list[Walk], estimate: Estimate, seed: int) -> float:
     return float(np.corrcoef(given, sampled.truth)[0, 1]) if np.ptp(given) > 0 else 0.0
 
 
-def exact(steps: int, seeds: int, rate: float) -> None:
-    """Print a table for all kinds of walks."""
+def exact(steps: int, seeds: int, rate: float, only: Sequence[str]) -> None:
+    """Print a table for all kinds of walks, of the true advantage, GRPO and some methods or all."""
     methods = estimators()
+    if only:
+        methods = {name: methods[name] for name in dict.fromkeys([TRUE, BASELINE, *only])}
     worlds = {kind: walks(kind) for kind in KINDS}
     fit = {kind: {m: fidelity_of(worlds[kind], e, 0) for m, e in methods.items()} for kind in KINDS}
     area: dict[str, dict[str, list[float]]] = {kind: {} for kind in KINDS}
@@ -250,25 +258,6 @@ def exact(steps: int, seeds: int, rate: float) -> None:
         names = [name for name in methods if name != TRUE]
         both = [[fit[kind][n] for n in names], [float(np.mean(area[kind][n])) for n in names]]
         page.print(f"{kind}: rank correlation of fidelity and success {agreement(*both)}")
-
-
-class Gain(NamedTuple):
-    """A mean difference with its interval, in points of success."""
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        star = "*" if self.low > 0 or self.high < 0 else ""
-        return f"{100 * self.value:+.1f}{star} [{100 * self.low:.1f}, {100 * self.high:.1f}]"
-
-
-def difference(ours: Sequence[float], theirs: Sequence[float]) -> Gain:
-    """Mean of paired differences, with a bootstrap over the pairs."""
-    apart = np.subtract(ours, theirs)
-    means = resample_groups(len(apart), 0) @ apart / len(apart)
-    return Gain(*astuple(interval(means, len(apart))))
 
 
 def agreement(fidelity: Sequence[float], success: Sequence[float]) -> str:
@@ -336,14 +325,16 @@ def runs(folder: Path) -> tuple[dict[str, dict[int, float]], dict[str, dict[int,
     """Mean success in training, and success at the end, of each method and seed."""
     success: dict[str, dict[int, float]] = {}
     last: dict[str, dict[int, float]] = {}
-    for path in sorted(folder.glob("*/seed_*/metrics.jsonl")):
-        lines = [json.loads(line) for line in path.read_text().splitlines()]
-        steps = [line["success"] for line in lines if "success" in line]
-        ends = [line["eval_success"] for line in lines if "eval_success" in line]
-        name, seed = path.parts[-3], int(path.parts[-2].removeprefix("seed_"))
-        if len(ends) > 1:
-            success.setdefault(name, {})[seed] = float(np.mean(steps))
-            last.setdefault(name, {})[seed] = ends[-1]
+    for cell, *_ in read_table(str(STUDIES), "fidelity").cells:
+        found = (folder / cell.run.name).glob("seed_*/metrics.jsonl") if cell.run else ()
+        for path in sorted(found):
+            lines = [json.loads(line) for line in path.read_text().splitlines()]
+            steps = [line["success"] for line in lines if "success" in line]
+            ends = [line["eval_success"] for line in lines if "eval_success" in line]
+            seed = int(path.parts[-2].removeprefix("seed_"))
+            if len(ends) > 1:
+                success.setdefault(cell.row.label, {})[seed] = float(np.mean(steps))
+                last.setdefault(cell.row.label, {})[seed] = ends[-1]
     return success, last
 
 
@@ -368,12 +359,13 @@ def main() -> None:
     walk.add_argument("--steps", type=int, default=30)
     walk.add_argument("--seeds", type=int, default=10)
     walk.add_argument("--rate", type=float, default=0.1)
+    walk.add_argument("--only", nargs="+", choices=list(estimators()), default=[])
     what.add_parser("study").add_argument("folder", type=Path)
     given = parser.parse_args()
     if given.what == "study":
         study(given.folder)
     else:
-        exact(given.steps, given.seeds, given.rate)
+        exact(given.steps, given.seeds, given.rate, given.only)
 
 
 if __name__ == "__main__":

@@ -33,10 +33,12 @@ from urllib.parse import urlsplit
 import gymnasium as gym
 import numpy as np
 
-sys.path.append(sys.path.pop(0))  # benchmarks/trainer.py is not the package
+# The last is this folder, because its trainer.py is not the package.
+sys.path.sort(key=lambda path: Path(path).resolve() == Path(__file__).parent.resolve())
 
 from agent_envs import expert
 from agent_envs.experts import experts_of
+from agent_envs.search_qa.world import open_world
 from trainer.play.environments import Env
 
 FAULTS = {"raise": 0.01, "hang": 0.005, "die": 0.0025}
@@ -44,9 +46,11 @@ FAULTS = {"raise": 0.01, "hang": 0.005, "die": 0.0025}
 IDS = [
     name
     for name, spec in sorted(gym.registry.items())
-    if str(spec.entry_point).startswith("agent_envs.") and name != "VisualSokoban-v0"
+    if str(spec.entry_point).startswith("agent_envs.")
+    and name != "VisualSokoban-v0"
+    and f"{spec.name}-v{spec.version + 1}" not in gym.registry
 ]
-"""Without pictures, for which the script has no tokens."""
+"""Without pictures, for which the script has no tokens, and public questions."""
 STARTED = "import agent_envs_command; agent_envs_command.main()"
 AGENT_ENVS = [sys.executable, "-c", STARTED]
 HEAD = (
@@ -59,11 +63,12 @@ SERVERS_HEAD = (
     "| afterwards: descriptors, processes, folders | seconds |\n" + "|---" * 7 + "|"
 )
 SIZE = 64  # episodes at the same time
+DATA = tempfile.TemporaryDirectory()  # questions and passages for the retrieval server
 WORDS = {"raise": "was put in", "hang": "step_seconds", "die": "exited with 3"}
 OPTIONS = {
-    "AppWorld-v0": {"max_turns": 12},
-    "SearchQA-v0": {"max_turns": 5},
-    "Sotopia-v0": {"max_turns": 12},
+    "AppWorld-v1": {"max_turns": 12},
+    "SearchQA-v1": {"max_turns": 5},
+    "Sotopia-v1": {"max_turns": 12},
 }
 
 
@@ -210,8 +215,8 @@ def below(process):
 def soak(name, count):
     """A row of the table: the faults put in, what failed, and what was left behind."""
     options = OPTIONS.get(name, {})
-    told = Episodes(Env("WebShop-v0" if name == "WebShopSite-v0" else name, **options), count)
-    seconds = 15.0 if name == "WebShopSite-v0" else 2.0
+    told = Episodes(Env("WebShop-v1" if name == "WebShopSite-v1" else name, **options), count)
+    seconds = 15.0 if name == "WebShopSite-v1" else 2.0
     faulty = Env(
         name, processes=2, step_seconds=seconds, wrappers={"reliability:Fault": {}}, **options
     )
@@ -300,7 +305,8 @@ def endpoint():
 @contextmanager
 def retrieval():
     """The address of a retrieval server, and a function that kills it for some seconds."""
-    command = [*AGENT_ENVS, "retrieval", "serve", "--port"]
+    command = [*AGENT_ENVS, "retrieval", "serve", "--data", DATA.name, "--port"]
+    open_world("train").export(Path(DATA.name))
 
     def start(port):
         process = subprocess.Popen([*command, port], stdout=subprocess.PIPE, text=True)
@@ -351,7 +357,7 @@ def absences(count, away, seconds):
 def retriever(count):
     """A retrieval server that is killed and started again."""
     with retrieval() as (url, away):
-        env = Env("SearchQA-v0", max_turns=5, options={"retriever": url})
+        env = Env("SearchQA-v0", data=DATA.name, max_turns=5, options={"retriever": url})
         told = Episodes(env, count)
         what = "retrieval server killed four times, back after 10 s"
         return served(what, env, told, absences(count, away, 10))
@@ -361,7 +367,7 @@ def partner(count):
     """A model's endpoint that fails, and goes away."""
     with endpoint() as (url, away):
         options = {"partner": f"openai:stub@{url}", "family": "bargain"}
-        env = Env("Sotopia-v0", max_turns=6, options=options)
+        env = Env("Sotopia-v1", max_turns=6, options=options)
         told = Episodes(env, count)
         Talker.faults = 0.04
         what = "endpoint: 4% of requests fail, four times away for 60 s"
@@ -370,7 +376,7 @@ def partner(count):
 
 def browser(count):
     """Chromium, whose processes are killed."""
-    told = Episodes(Env("WebShop-v0"), count)
+    told = Episodes(Env("WebShop-v1"), count)
     over = threading.Event()
 
     def kill():
@@ -383,7 +389,7 @@ def browser(count):
     threading.Thread(target=kill, daemon=True).start()
     what = "a process of Chromium killed every 10 s"
     try:
-        return served(what, Env("WebShopSite-v0"), told, lambda: None)
+        return served(what, Env("WebShopSite-v1"), told, lambda: None)
     finally:
         over.set()
 

@@ -36,6 +36,7 @@ from agent_envs.retrieval.factory import (  # noqa: E402
 )
 from agent_envs.retrieval.server import serving  # noqa: E402
 from agent_envs.search_qa.data import open_data  # noqa: E402
+from agent_envs.search_qa.world import open_world  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,12 +51,15 @@ WIDTH = 768  # numbers of an E5-base vector
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--data", default="embedded", help="folder of questions, or embedded")
+    options.add_argument(
+        "--data", default="", help="folder of questions; none is a generated world"
+    )
     options.add_argument("--model", default="", help="encoder; without it nothing dense")
     options.add_argument("--queries", type=int, default=300, help="of each timing")
     options.add_argument("--requests", type=int, default=20, help="of each of 64 clients")
     options.add_argument("--vectors", type=int, default=100_000, help="of the indexes compared")
     given = options.parse_args()
+    given.data = given.data or str(open_world("test").export(Path(tempfile.mkdtemp())))
     data = open_data(given.data)
     if data.corpus is None:
         sys.exit(f"{given.data} has no corpus.jsonl")

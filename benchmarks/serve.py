@@ -40,7 +40,7 @@ REPLIES = tuple(
 )
 CODE = "<think></think>\n```python\nx = 1\n```"  # starts AppWorld's sandbox
 KILLED = 20  # sessions of the client that is killed
-NEEDS = ("WebShopSite-v0",)  # a browser
+NEEDS = ("AppWorld-v0", "SearchQA-v0", "Sotopia-v0", "WebShop-v0", "WikiSearch-v0")
 
 
 def main() -> None:
@@ -60,7 +60,7 @@ def main() -> None:
     for name in wanted:
         with server(name) as (url, _):
             print(compared(name, url), flush=True)
-    for name in ("AlfWorld-v0", "AppWorld-v0"):
+    for name in ("AlfWorld-v0", "AppWorld-v1"):
         with server(name) as (url, process):
             print(f"\n{name}: {killed(url, process.pid)}", flush=True)
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 # This file has the name of the package that it measures.
 sys.path = [p for p in sys.path if Path(p).resolve() != Path(__file__).parent.resolve()]
 
-from agent_envs_lab.study.runs import read_study  # noqa: E402
+from agent_envs_lab.papers import read_table  # noqa: E402
 from trainer import recipe  # noqa: E402
 from trainer.build import make_rollouts  # noqa: E402
 from trainer.model.policy import Policy  # noqa: E402
@@ -50,7 +50,13 @@ METHODS = (
 )
 
 
-STUDY = read_study("household")
+_STUDIES = Path(__file__).parent / "studies.toml"
+RECIPES = {
+    cells[0].row.label: cells[0].run.recipe
+    for cells in read_table(str(_STUDIES), "household").cells
+    if cells[0].run
+}
+"""The recipe of each row of the household table."""
 
 
 def ours(method: str, steps: int, tasks: int, turns: int, *, dead: bool) -> dict[str, float]:
@@ -61,7 +67,7 @@ def ours(method: str, steps: int, tasks: int, turns: int, *, dead: bool) -> dict
         f"sampling.rollouts={GROUP}", f"update.skip_dead_groups={str(not dead).lower()}",
     ]  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
-        train(recipe.load(STUDY[method], options), Path(folder))
+        train(recipe.load(RECIPES[method], options), Path(folder))
         lines = [x for x in metrics.read_log(Path(folder) / "metrics.jsonl") if x["stage"] == "rl"][
             1:
         ]
@@ -149,7 +155,7 @@ def trl(steps: int, tasks: int, turns: int) -> dict[str, float]:
 
     torch.set_num_threads(1)
     policy = Policy.load("pocket")
-    chosen = recipe.load(STUDY["grpo"], [f"env.max_turns={turns}"])
+    chosen = recipe.load(RECIPES["grpo"], [f"env.max_turns={turns}"])
     games = Games(chosen, policy.chat, tasks * steps, tasks * GROUP)
     stamps: list[float] = []
 

@@ -1,11 +1,16 @@
 """WebShop's engine: python benchmarks/webshop.py [--data FOLDER] [--sizes 1000] [--model PATH].
 
+With `--dial N` it prints instead, for each value of `requirements`, the success on `test` of the
+experts in N episodes and, over all tasks, of scripts that do not read what holds: each picks a
+product of the requested family below the limit, with the right options.
+
 Three tables: the environment through `gym.make` with the whole info, memory, and catalogues in
 growing sizes. Times are CPU time of this process on one core. The shopper searches for words of the
-instruction and clicks at random, and takes another task each episode. With `--data` it is a folder
-of the public products; with `--model`, a sentence-transformers model, the catalogues are searched
-by meaning as well. The catalogues are our generator's products with texts as long as those of the
-public 1,000 products: lengths have the same quantiles, and words about the same frequencies.
+instruction and clicks at random, and takes another task each episode. It plays WebShop-v1, with
+`--data`, a folder of the public products, WebShop-v0; with `--model`, a sentence-transformers
+model, the catalogues are searched by meaning as well. The catalogues are generated products with
+texts as long as those of the public 1,000 products: lengths have the same quantiles, and words
+about the same frequencies.
 """
 
 from __future__ import annotations
@@ -17,6 +22,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
@@ -29,20 +35,21 @@ sys.path = [p for p in sys.path if Path(p).resolve() != Path(__file__).parent.re
 import gymnasium as gym  # noqa: E402
 import numpy as np  # noqa: E402
 
-import agent_envs  # noqa: E402, F401  registers the id
+import agent_envs  # noqa: E402
 from agent_envs.retrieval.dense import Dense  # noqa: E402
 from agent_envs.retrieval.factory import open_encoder  # noqa: E402
 from agent_envs.retrieval.passages import Passage  # noqa: E402
 from agent_envs.webshop.catalogue import read_products  # noqa: E402
-from agent_envs.webshop.generate import generate_products  # noqa: E402
+from agent_envs.webshop.experts import read_request, read_sentence  # noqa: E402
 from agent_envs.webshop.search import MOST, Index, extract_terms  # noqa: E402
+from agent_envs.webshop.shop import open_facts  # noqa: E402
+from agent_envs.webshop.world import SEED, World  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from agent_envs.webshop.catalogue import Product
 
-ID = "WebShop-v0"
 QUERIES = 300
 ASKED = 24  # index terms of a query, as of the mean goal of the public products
 
@@ -60,21 +67,96 @@ STOPPED = 0.18  # share of words that the index leaves out
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--data", default="embedded", help="folder of products, or embedded")
+    options.add_argument("--data", default="", help="folder of the public products")
     options.add_argument("--steps", type=int, default=50_000)
     options.add_argument("--episodes", type=int, default=10_000, help="played to see growth")
     options.add_argument("--sizes", type=int, nargs="*", default=[1000, 100_000])
     options.add_argument("--model", default="", help="encoder of the dense search")
+    options.add_argument("--dial", type=int, default=0, metavar="N", help="episodes of the experts")
     options.add_argument("--only", default="", help=argparse.SUPPRESS)
     given = options.parse_args()
+    if given.dial:
+        print("requirements, oracle, explorer,", ", ".join(SCRIPTS))
+        for requirements in (1, 2, 3, 4):
+            shares = [*play_experts(requirements, given.dial), *play_scripts(requirements)]
+            print(requirements, *(f"{share:.1%}" for share in shares), flush=True)
+        return
     if given.only:
         print(*alone(given), sep="\n")
         return
-    print(f"{given.data}; Python {sys.version.split()[0]}; CPU time of one core\n")
+    print(f"{given.data or 'WebShop-v1'}; Python {sys.version.split()[0]}; CPU time of one core\n")
     for head in ("speed", "memory"):
         show(head, child(given, head))
     for size in given.sizes:
         show(f"{size:,} products as long as the public ones", child(given, str(size)))
+
+
+def play_experts(requirements: int, count: int) -> Iterator[float]:
+    env = gym.make("WebShop-v1", split="test", requirements=requirements)
+    for name in ("oracle", "explorer"):
+        solved = 0
+        for task in range(0, 512, -(-512 // count)):
+            env.reset(seed=task, options={"task": task})
+            player, done = agent_envs.expert(env, name), False
+            while not done:
+                *_, terminated, truncated, info = env.step(player.act())
+                done = terminated or truncated
+            solved += info["success"]
+        yield solved / len(range(0, 512, -(-512 // count)))
+
+
+def play_scripts(requirements: int) -> Iterator[float]:
+    shop = open_facts("test", requirements, SEED)
+    families, products = shop.world.families, shop.products
+    texts = [[*one.description.splitlines(), *one.bullets] for one in products]
+    places = defaultdict(list)
+    for place, family in enumerate(families):
+        if products[place].prices[0] < family.limit:
+            places[family.kind, family.brand].append(place)
+    for script in SCRIPTS.values():
+        solved = 0
+        for goal in shop.goals.values():
+            family = families[goal.product]
+            rate = script(goal.text)
+            chosen = max(places[family.kind, family.brand], key=lambda n: rate(texts[n]))
+            facts = shop.world.facts[chosen]
+            solved += all(facts[wish.name] == wish.holds for wish in goal.wishes)
+        yield solved / len(shop.goals)
+
+
+def rate_nothing(_: str) -> Callable[[list[str]], float]:
+    return lambda _: 0.0
+
+
+def rate_words(request: str) -> Callable[[list[str]], float]:
+    """By the words that the request and the pages share."""
+    asked = set(extract_terms(request.partition(". ")[2]))
+    return lambda texts: len(asked & set(extract_terms(" ".join(texts))))
+
+
+def rate_beginnings(request: str) -> Callable[[list[str]], float]:
+    """As `rate_words`, of the first half of each sentence."""
+    rate = rate_words(request)
+    return lambda texts: rate([text[: len(text) // 2] for text in texts])
+
+
+def rate_numbers(request: str) -> Callable[[list[str]], float]:
+    """By the requirements on numbers, read without a mistake; nothing else is read."""
+    wishes = [wish for wish in read_request(request).wishes if wish.number >= 0]
+
+    def rate(texts: list[str]) -> float:
+        told = {said.name: said for text in texts for said in read_sentence(text)}
+        return sum(told[wish.name].meets(wish) for wish in wishes)
+
+    return rate
+
+
+SCRIPTS = {
+    "the first": rate_nothing,
+    "shared words": rate_words,
+    "shared words of beginnings": rate_beginnings,
+    "numbers alone, read rightly": rate_numbers,
+}
 
 
 def child(given: argparse.Namespace, what: str) -> list[str]:
@@ -98,23 +180,29 @@ def alone(given: argparse.Namespace) -> Iterator[str]:
         yield from catalogue(int(given.only), given.model)
 
 
+def make(data: str, **options: str) -> gym.Env[str, str]:
+    if not data:
+        return gym.make("WebShop-v1", **options)
+    return gym.make("WebShop-v0", data=data, split="all", **options)
+
+
 def speed(given: argparse.Namespace) -> Iterator[str]:
-    env, seconds = timed(lambda: gym.make(ID, data=given.data, split="all"))
+    env, seconds = timed(lambda: make(given.data))
     yield f"first gym.make: products, index and goals    {seconds:10.3f} s"
-    _, seconds = timed(lambda: gym.make(ID, data=given.data, split="all"))
+    _, seconds = timed(lambda: make(given.data))
     yield f"gym.make after it                            {1e3 * seconds:10.3f} ms"
     count = min(1000, given.steps)
     resets = [timed(lambda s=seed: env.reset(seed=s))[1] for seed in range(count)]
     mean = 1e3 * statistics.mean(resets)
     yield f"reset, mean of {count:<5,}                         {mean:10.3f} ms"
     for observation in ("text", "text_rich"):
-        env = gym.make(ID, data=given.data, split="all", observation=observation)
+        env = make(given.data, observation=observation)
         seconds = walk(env, given.steps)
         yield f"steps a second, {observation:10}                   {given.steps / seconds:10,.0f}"
 
 
 def memory(given: argparse.Namespace) -> Iterator[str]:
-    envs = [gym.make(ID, data=given.data, split="all") for _ in range(64)]
+    envs = [make(given.data) for _ in range(64)]
     for seed, env in enumerate(envs):
         walk(env, min(100, given.steps), seed=seed)
     yield f"peak memory of a process with 64 environments {peak():9.0f} MiB"
@@ -160,12 +248,21 @@ def catalogue(size: int, model: str) -> Iterator[str]:
 
 def write(size: int, path: Path) -> None:
     """So many products and their attributes as a file."""
-    path.write_text(json.dumps(lengthened(*generate_products(size))))
+    records, known = [], {}
+    made = World("train", 1).products
+    for number in range(size):
+        one, asin = made[number % len(made)], f"B{number:09}"
+        options = {name: [{"value": v} for v in values] for name, values in one.options.items()}
+        texts = {"name": one.title, "full_description": one.description, "pricing": one.price_tag}
+        texts |= dict.fromkeys(("product_category", "category", "query"), one.title)
+        texts |= {"small_description": list(one.bullets), "customization_options": options}
+        records.append({"asin": asin, **texts})
+        known[asin] = {"attributes": ["new"], "instruction_attributes": ["new"]}
+        known[asin] |= {"instruction": one.title}
+    path.write_text(json.dumps([lengthened(records), known]))
 
 
-def lengthened(
-    records: list[dict[str, Any]], attributes: dict[str, Any], _: Any
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def lengthened(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The records with more words in their texts, drawn from a vocabulary with a long tail."""
     rng = np.random.default_rng(0)
     rank = np.arange(VOCABULARY)
@@ -191,7 +288,7 @@ def lengthened(
         told = [" ".join(part) for _, part in zip(wanted[2:], parts, strict=False)]
         record["small_description"] = [*record["small_description"][:1], *told[1:]]
         record["small_description"][0] += f" {told[0]}"
-    return records, attributes
+    return records
 
 
 @cache

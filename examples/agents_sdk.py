@@ -11,51 +11,44 @@ import gymnasium as gym
 from agents import (
     Agent,
     OpenAIChatCompletionsModel,
+    RunConfig,
     Runner,
+    ToolExecutionConfig,
     ToolsToFinalOutputResult,
-    function_tool,
-    set_tracing_disabled,
 )
 from agents.exceptions import MaxTurnsExceeded, ModelBehaviorError
 from openai import AsyncOpenAI
-from react_agent import IDS, report  # the file beside this one
+from react_agent import OURS, report  # the file beside this one
 
-TEXT = [name for name in IDS if name != "VisualSokoban-v0"]  # a tool returns text
+import agent_envs
+from agent_envs_adapters.agents import make_openai_agents_tools
+
+ONE = ToolExecutionConfig(max_function_tool_concurrency=1)  # call at a time
+TEXT = [name for name in OURS.values() if name != "VisualSokoban-v0"]  # a tool returns text
 
 
 async def play(model, url, env, seed):
     """The last info of an episode, and whether each turn was valid."""
-    seen, info = env.reset(seed=seed)
-    valid, ended = [], False
-
-    @function_tool
-    def act(action: str) -> str:
-        """Take one action in the environment; returns what you observe then."""
-        nonlocal info, ended
-        if ended:
-            return "The episode has ended."
-        form = env.unwrapped.reply_form  # of an environment that reads whole replies
-        reply = form.format(thought="", action=action) if form else action
-        observation, _, terminated, truncated, info = env.step(reply)
-        valid.append(info["valid"])
-        ended = terminated or truncated
-        return observation
+    toolset = agent_envs.tools(env)
+    seen = toolset.start(seed=seed)
 
     def after(_context, _results):
-        return ToolsToFinalOutputResult(is_final_output=ended)
+        return ToolsToFinalOutputResult(is_final_output=toolset.episode.done)
 
-    task = f"{info['goal']}\nCall act once at a time until the task is done."
+    task, tools = "Call the tool act until the task is done.", make_openai_agents_tools(toolset)
     async with AsyncOpenAI(base_url=url) as client:
         api = OpenAIChatCompletionsModel(model, client)
-        agent = Agent("player", instructions=task, tools=[act], model=api, tool_use_behavior=after)
+        agent = Agent("player", instructions=task, tools=tools, model=api, tool_use_behavior=after)
+        how = RunConfig(tool_execution=ONE, tracing_disabled=True)
         with contextlib.suppress(MaxTurnsExceeded, ModelBehaviorError):  # it is not finished
-            await Runner.run(agent, seen, max_turns=30)
-    return info, valid
+            await Runner.run(agent, seen, max_turns=30, run_config=how)
+    turns = toolset.episode.turns
+    last = {"success": toolset.episode.success, "progress": turns[-1].progress if turns else 0.0}
+    return last, [turn.valid for turn in turns]
 
 
 def main(model, url, episodes, *ids):
     """Play and print a line for each id, also if the endpoint fails or Ctrl-C stops it."""
-    set_tracing_disabled(disabled=True)
     count = int(episodes)
     for env_id in ids or TEXT:
         env, played = gym.make(env_id), []

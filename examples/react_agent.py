@@ -12,7 +12,8 @@ from openai import OpenAI
 
 import agent_envs
 
-IDS = [i for i, spec in gym.registry.items() if str(spec.entry_point).startswith("agent_envs.")]
+# the newest of each name: an older one may need data
+OURS = {one.name: one.id for one in gym.registry.values() if "agent_envs." in str(one.entry_point)}
 
 
 def content(seen):
@@ -63,7 +64,7 @@ def report(name, played, wanted):
 def main(model, url, episodes, *ids):
     """Play and print a line for each id, also if the endpoint fails or Ctrl-C stops it."""
     client, count = OpenAI(base_url=url), int(episodes)
-    for name in ids or IDS:
+    for name in ids or OURS.values():
         env, played = gym.make(name, max_turns=30), []
         try:
             played.extend(play(client, model, env, seed) for seed in range(count))

@@ -10,7 +10,7 @@ from credit.rewards import InvalidPenalty, ProgressReward, RepetitionPenalty
 
 env = gym.make("agent_envs:AlfWorld-v0", split="valid_seen")
 env = ParseReply(env)  # whole replies in, their actions to the environment
-env = InvalidPenalty(env, penalty=-0.1)  # rewards: any number, in any order
+env = InvalidPenalty(env, penalty=-0.1)  # rewards: one of each kind, in any order
 env = ProgressReward(env, scale=0.5)
 env = RepetitionPenalty(env, alpha=0.2, q=1)
 env = Prompt(env, history=2)  # outermost: observations become the prompt of the turn

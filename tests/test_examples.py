@@ -4,7 +4,9 @@ import contextlib
 import importlib.util
 import io
 import json
+import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +14,7 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 
+import credit
 from agent_envs import expert
 from agent_envs.experts import experts_of
 from tests.agent_envs.chat_server import ChatServer, completion
@@ -20,16 +23,14 @@ pytestmark = pytest.mark.slow
 
 FOLDER = Path(__file__).parents[1] / "examples"
 FILES = sorted(FOLDER.glob("*.py"))
-WITH_OPENAI, WITH_AGENTS = (
-    [
-        pytest.mark.agents,
-        pytest.mark.skipif(
-            importlib.util.find_spec(module) is None,
-            reason=f"needs {peer} in an environment of its own; see .ci/examples",
-        ),
-    ]
-    for module, peer in (("openai", "openai"), ("agents", "openai-agents"))
-)
+PEERS = ("openai", "agents", "langchain", "mcp", "pydantic_ai", "smolagents")
+WITH_PEERS = [
+    pytest.mark.agents,
+    pytest.mark.skipif(
+        not all(map(importlib.util.find_spec, PEERS)),
+        reason=f"needs {', '.join(PEERS)} in an environment of its own; see .ci/agents",
+    ),
+]
 
 
 def loaded(name, monkeypatch):
@@ -39,6 +40,17 @@ def loaded(name, monkeypatch):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch):
+    """The command `agent-envs` of this Python on the path."""
+    run = "import agent_envs_command; agent_envs_command.main()"
+    path = shlex.quote(os.pathsep.join(filter(None, sys.path)))
+    script = tmp_path / "agent-envs"
+    script.write_text(f'#!/bin/sh\nPYTHONPATH={path} exec {sys.executable} -c "{run}" "$@"\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
 
 
 def printed(call, *given):
@@ -52,7 +64,7 @@ def printed(call, *given):
 def test_each_is_short_enough_to_paste_and_in_the_list(path):
     text = path.read_text(encoding="utf-8")
     lines = text.splitlines()
-    assert len([line for line in lines if line.strip()]) <= 60
+    assert len([line for line in lines if line.strip()]) <= (40 if "play_" in path.name else 60)
     assert max(map(len, lines)) <= 100
     assert f"[{path.name}]({path.name})" in (FOLDER / "README.md").read_text(encoding="utf-8")
     assert f"python examples/{path.name}" in text
@@ -70,7 +82,7 @@ def test_the_wrappers_add_their_terms(tmp_path):
     first, second, third = done.stdout.splitlines()[:3]
     assert "valid=True, +0.00" in first
     assert "repetition_penalty -0.20" in second  # the second time, where one is free
-    assert "'', valid=False, -0.10 (invalid_penalty -0.10" in third
+    assert "'', valid=False, -0.10 (own +0.00, invalid_penalty -0.10" in third
     full, blind = done.stdout.split("--- the same without goal and history ---")
     assert "pencil" in full
     assert "pencil" not in blind
@@ -145,14 +157,14 @@ def scores(said):
     return {name: tuple(map(float, figures)) for name, *figures in found}
 
 
-GOOD = ("AppWorld-v0", "EZPoints-v0", "SearchQA-v0", "Sokoban-v0", "VisualSokoban-v0")
-BAD = ("AlfWorld-v0", "Bifurcation-v0", "Sotopia-v0", "WebShop-v0", "WikiSearch-v0")
+GOOD = ("AppWorld-v1", "EZPoints-v0", "SearchQA-v1", "Sokoban-v0", "VisualSokoban-v0")
+BAD = ("AlfWorld-v0", "Bifurcation-v1", "Sotopia-v1", "WebShop-v1", "WikiSearch-v1")
 
 
-@pytest.mark.parametrize("name", [pytest.param("react_agent", marks=WITH_OPENAI)])
+@pytest.mark.parametrize("name", [pytest.param("react_agent", marks=WITH_PEERS)])
 def test_the_react_agent_is_scored(name, monkeypatch):
     react = loaded(name, monkeypatch)
-    assert set(react.IDS) == {*GOOD, *BAD, "WebShopSite-v0"}
+    assert set(react.OURS.values()) == {*GOOD, *BAD, "Points-v0", "TextWorld-v0", "WebShopSite-v1"}
     with ChatServer(Player(monkeypatch, GOOD, as_text)) as server:
         found = scores(printed(react.main, "stub", server.url, "3", *GOOD, *BAD))
         shown = [body["messages"][-1]["content"] for body in server.asked]
@@ -170,11 +182,61 @@ def test_the_react_agent_is_scored(name, monkeypatch):
     assert images[0][0]["image_url"]["url"].startswith("data:image/png;base64,iVBORw0KGgo")
 
 
-@pytest.mark.parametrize("name", [pytest.param("agents_sdk", marks=WITH_AGENTS)])
+@pytest.mark.parametrize("name", [pytest.param("agents_sdk", marks=WITH_PEERS)])
 def test_the_sdk_agent_is_scored(name, monkeypatch):
     sdk = loaded(name, monkeypatch)
-    good = ("AppWorld-v0", "EZPoints-v0", "Sokoban-v0")
+    good = ("AppWorld-v1", "EZPoints-v0", "Sokoban-v0")
     with ChatServer(Player(monkeypatch, good, as_tool_call)) as server:
         found = scores(printed(sdk.main, "stub", server.url, "3", *good, "AlfWorld-v0"))
     assert {found[name] for name in good} == {(100, 44, 100, 100, 1.0)}
     assert found["AlfWorld-v0"][:4] == (0, 0, 56, 0)
+
+
+PLAYERS = ("langgraph", "mcp", "openai_agents", "pydantic_ai", "smolagents")
+
+
+def step_one_by_one(name, replies, task, seed):
+    """What plain steps report of the same actions: a tuple for each turn, success, outcome."""
+    env = gym.make(name)
+    _, before = env.reset(seed=seed, options={"task": task})
+    form, turns = env.unwrapped.reply_form or "{action}", []
+    for action in (action for reply in replies for action in reply):
+        *_, reward, terminated, truncated, info = env.step(form.format(thought="", action=action))
+        signals = [info[key] for key in ("valid", "invalid_reason", "progress")]
+        turns.append((action, *signals, before["progress"], before["anchor"]))
+        before = info
+    assert terminated or truncated
+    return turns, info["success"], reward
+
+
+@pytest.mark.parametrize("name", ["AlfWorld-v0", "WebShop-v1", "AppWorld-v1"])
+@pytest.mark.parametrize("player", [pytest.param(one, marks=WITH_PEERS) for one in PLAYERS])
+@pytest.mark.usefixtures("command")
+def test_two_calls_in_a_reply_are_the_turns_of_one_call_after_the_other(player, name, monkeypatch):
+    play = loaded(f"play_{player}", monkeypatch).play
+    stub = sys.modules["stub_replies"]
+    replies = stub.list_replies(name)
+    assert len(replies[0]) == 2
+    episode = play(name)
+    turns = [
+        (one.action, one.valid, one.invalid_reason, one.progress, one.progress_before, one.anchor)
+        for one in episode.turns
+    ]
+    expected = step_one_by_one(name, replies, **stub.TASK)
+    assert (turns, episode.success, episode.outcome) == expected
+    assert episode.success
+    assert episode.done
+    assert len(credit.Turns.from_episodes([episode]).reward) == len(turns)
+
+
+@pytest.mark.parametrize("player", [pytest.param(one, marks=WITH_PEERS) for one in PLAYERS])
+@pytest.mark.usefixtures("command")
+def test_the_page_has_the_lines_of_the_examples_and_what_they_print(player, monkeypatch):
+    page = (FOLDER.parent / "docs" / "integrations" / "agents.md").read_text(encoding="utf-8")
+    example = loaded(f"play_{player}", monkeypatch)
+    (section,) = [one for one in page.split("\n## ") if f"play_{player}.py" in one]
+    shown, said = re.findall(r"```(?:python|text)\n(.*?)```", section, re.DOTALL)
+    source = [line.strip() for line in Path(example.__file__).read_text().splitlines()]
+    assert {line.strip() for line in shown.splitlines()} <= {*source, ""}
+    episode = example.play("AlfWorld-v0")
+    assert printed(sys.modules["stub_replies"].report, "AlfWorld-v0", episode) == said

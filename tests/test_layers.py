@@ -161,12 +161,18 @@ def test_environments_and_credit_import_gymnasium_and_numpy_and_more_only_where_
             LIGHT | {"agent_envs", "env_assets"},
         ),
         (
-            "import gymnasium\ngymnasium.make('agent_envs:WebShop-v0').reset(seed=1)",
+            "import gymnasium\ngymnasium.make('agent_envs:WebShop-v1').reset(seed=1)",
             LIGHT | {"agent_envs", "env_assets"},
         ),
         ("import credit", LIGHT | {"credit"}),
+        (
+            "import trainer.play.prompted",
+            LIGHT
+            | {"agent_envs", "credit", "trainer", "pydantic", "pydantic_core"}
+            | {"annotated_types", "typing_inspection"},
+        ),
     ],
-    ids=["agent_envs", "testing", "AlfWorld", "WebShop", "credit"],
+    ids=["agent_envs", "testing", "AlfWorld", "WebShop", "credit", "a prompted model"],
 )
 def test_what_an_import_loads(program, allowed):
     assert modules_after(program) <= allowed

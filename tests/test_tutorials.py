@@ -16,7 +16,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.extras]
 
 ROOT = Path(__file__).parents[1]
 TUTORIALS = ROOT / "docs" / "tutorials"
-TRAINED = re.findall(r"`(?:agent-envs train )?(\w+ \w+ pocket)`", (ROOT / "README.md").read_text())
+PAGES = "".join((ROOT / page).read_text() for page in ("README.md", "docs/training.md"))
+TRAINED = sorted({*re.findall(r"`(?:agent-envs train )?(\w+ \w+ pocket)`", PAGES)})
 FEW = (
     "run.steps=1 sft.steps=0 sampling.tasks=2 sampling.rollouts=2 eval.tasks=2 eval.every=0 "
     "run.threads=1"

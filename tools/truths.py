@@ -3,7 +3,7 @@
 For each environment the pocket policy is measured as it is, and after some steps of reinforcement
 learning. Runs and measurements are in FOLDER and go on where they were stopped; the files come to
 src/agent_envs_lab/truths. Hours on two cores. `--tables` prints the tables of
-docs/measured_credit.md.
+docs/measured_credit.md, `--options` what the options and columns of the signal critic give.
 """
 
 from __future__ import annotations
@@ -12,14 +12,18 @@ import argparse
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import credit
 from agent_envs_lab import benchmark
 from agent_envs_lab.fidelity import NULL
 from agent_envs_lab.truth import Truth
+from credit.turns import Turns
 from trainer import recipe
 
 TRUTHS = Path(__file__).parents[1] / "src/agent_envs_lab/truths"
@@ -180,6 +184,67 @@ def _by_halves(truth: Truth) -> float:
     return float(np.sqrt(np.sum(summed(truth.first) * summed(truth.second)) / by_error) - 1)
 
 
+OPTIONS: dict[str, tuple[float, ...]] = {
+    "k": (0.5, 2.0, 8.0),
+    "c": (0.0, 0.2, 0.4),
+    "rho": (0.3, 0.6, 0.9),
+    "kappa": (0.3, 0.6, 0.9),
+}
+"""Values among which options of the signal critic are chosen on some environments."""
+PARTS: dict[str, dict[str, Any]] = {
+    "as it is": {},
+    "k = 0, one step": {"k": 0.0},
+    "k = 1e99, the whole return": {"k": 1e99},
+    "c = 0": {"c": 0.0},
+    "rho = 0": {"rho": 0.0},
+    "kappa = 0": {"kappa": 0.0},
+    "prior 2": {"prior": 2.0},
+}
+"""Rows of the table of parts, by options."""
+COLUMNS = ("progress", "valid", "anchor", "action", "group")
+
+
+def options() -> str:
+    """What each part and column of the signal critic gives, and options chosen elsewhere."""
+    truths = [Truth.load(path) for path in sorted(TRUTHS.glob("*.parquet"))]
+    lines = ["| signal critic | correlation to GRPO | gradient to GRPO |", "|---|---|---|"]
+    parts = {name: credit.make("signal", **changed) for name, changed in PARTS.items()}
+    parts |= {f"without {name}": partial(_without, name) for name in COLUMNS}
+    found = {name: _gains(estimator, truths).mean(0) for name, estimator in parts.items()}
+    lines += [f"| {name} | {one:+.3f} | {two:+.3f} |" for name, (one, two) in found.items()]
+    grid = [dict(zip(OPTIONS, values, strict=True)) for values in product(*OPTIONS.values())]
+    gains = np.array([_gains(credit.make("signal", **one), truths) for one in grid])
+    worlds = gains.reshape(len(grid), -1, len(STATES), 2).mean(2)  # [options, environments, 2]
+    every = range(worlds.shape[1])
+    scores = []
+    for size in (len(every) // 2, len(every) - len(every) // 2):
+        for known in map(list, combinations(every, size)):
+            best = worlds[:, known].mean(1).sum(1).argmax()
+            scores.append(worlds[best][[one for one in every if one not in known]].mean(0))
+    one, two = np.mean(scores, axis=0)
+    told = f"options of {len(grid)} chosen on some environments, scored on the others"
+    lines.append(f"| {told}, {len(scores)} ways | {one:+.3f} | {two:+.3f} |")
+    return "\n".join(lines)
+
+
+def _without(name: str, turns: Turns, rng: Any = None) -> Any:
+    """Credit of the signal critic without a column; without groups each trajectory is one."""
+    given = {n: getattr(turns, n) for n in ("group", "outcome", "trajectory", *COLUMNS[:-1])}
+    given |= {"group": np.arange(len(turns.group))} if name == "group" else {}
+    kept = {n: column for n, column in given.items() if n != name or name == "group"}
+    return credit.make("signal")(Turns(**kept), rng)
+
+
+def _gains(estimator: credit.Estimator, truths: list[Truth]) -> Any:
+    """Differences to GRPO in correlation and gradient: [truths, 2]."""
+    rows = []
+    for truth in truths:
+        both = {benchmark.BASELINE: credit.make(benchmark.BASELINE), "": estimator}
+        one = benchmark.score_estimators(truth, both).differences[""]
+        rows.append((one.pearson.value, one.gradient.value if one.gradient else np.nan))
+    return np.array(rows)
+
+
 def _call(*words: object) -> None:
     subprocess.run([Path(sys.executable).with_name("agent-envs"), *map(str, words)], check=True)
 
@@ -189,12 +254,15 @@ if __name__ == "__main__":
     parser.add_argument("folder", type=Path, nargs="?", help="of the runs and measurements")
     parser.add_argument("name", nargs="*", help=f"of {', '.join(MADE)}; all by default")
     parser.add_argument("--tables", action="store_true", help="print the tables of the docs")
+    parser.add_argument("--options", action="store_true", help="of the signal critic, on truths")
     given = parser.parse_args()
     if unknown := set(given.name) - set(MADE):
         parser.error(f"no environment {', '.join(unknown)}; there are {', '.join(MADE)}")
     if given.tables:
         sys.stdout.write(tables() + "\n")
+    elif given.options:
+        sys.stdout.write(options() + "\n")
     elif given.folder is None:
-        parser.error("give a folder, or --tables")
+        parser.error("give a folder, --tables or --options")
     else:
         main(given.folder, given.name or list(MADE))

@@ -15,7 +15,7 @@ import tomllib
 import warnings
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module, resources
 from pathlib import Path
@@ -35,7 +35,16 @@ class MissingAsset(FileNotFoundError):
 
 
 class BadAsset(ValueError):
-    """A file is damaged or has the wrong content; the message names it and what is wrong."""
+    """A file is damaged or has the wrong content; the message names it and what is wrong.
+
+    bad: The bad records, where these are known.
+    """
+
+    bad: list[BadRecord]
+
+    def __init__(self, said: str, bad: Iterable[BadRecord] = ()) -> None:
+        super().__init__(said)
+        self.bad = list(bad)
 
 
 class BadRecord(NamedTuple):
@@ -71,17 +80,21 @@ class Reading:
     def read_rows(self, path: Path) -> Iterator[tuple[str, Any]]:
         """Place and value of each record of a file of JSON lines, a JSON list or parquet.
 
-        Blank lines are skipped. What cannot be decoded is left out, a line or the whole file.
+        Blank lines are skipped, and NaN is null. What cannot be decoded is left out, a line or the
+        whole file.
         """
         lines, rows = [b""], []
         try:
             if path.suffix == ".parquet":
-                rows = require("pyarrow.parquet", "train").read_table(path).to_pylist()
+                rows = [
+                    {name: None if repr(value) == "nan" else value for name, value in row.items()}
+                    for row in require("pyarrow.parquet", "train").read_table(path).to_pylist()
+                ]
             else:
                 content = unpack_file(path)
                 lines = content.split(b"\n")
                 if content.lstrip()[:1] == b"[" or lines[0].strip() == b"{":
-                    whole = json.loads(content)
+                    whole = _load_json(content)
                     lines, rows = [], whole if isinstance(whole, list) else [whole]
         except _REFUSALS as error:
             self.leave_out(path, "as a whole", error)
@@ -90,7 +103,7 @@ class Reading:
         for number, line in enumerate(lines, 1):
             if line.strip():
                 try:
-                    row = json.loads(line)
+                    row = _load_json(line)
                 except _REFUSALS as error:
                     self.leave_out(path, f"line {number}", f"no JSON: {error}")
                 else:
@@ -113,8 +126,13 @@ class Reading:
             f"records are bad ({'; '.join(reasons)}); `agent-envs assets check` lists them"
         )
         if strict or not self.good:
-            raise BadAsset(said)
+            raise BadAsset(said, self.bad)
         warnings.warn(f"{said}; they are left out, strict=True refuses them", stacklevel=3)
+
+
+def _load_json(content: bytes) -> Any:
+    """JSON, with null for NaN and infinity."""
+    return json.loads(content, parse_constant=lambda _: None)
 
 
 def asset(path: str) -> Traversable:
@@ -139,6 +157,15 @@ def find_data(given: str | os.PathLike[str], variable: str) -> Path | None:
     return None if named == "embedded" else expand_path(named)
 
 
+def read_stamps(path: Path | None) -> tuple[tuple[str, int, int], ...]:
+    """Name, size and time of a file, or of all in a folder, to notice changes; () for none."""
+    if path is None or not path.exists():
+        return ()
+    files = path.iterdir() if path.is_dir() else (path,)
+    stats = ((file, file.stat(follow_symlinks=file.exists())) for file in files)
+    return tuple(sorted((file.name, stat.st_size, stat.st_mtime_ns) for file, stat in stats))
+
+
 def expand_path(given: str | os.PathLike[str]) -> Path:
     """The absolute path, with the home folder of a user for `~`.
 
@@ -148,8 +175,9 @@ def expand_path(given: str | os.PathLike[str]) -> Path:
     try:
         return Path(given).expanduser().absolute()
     except RuntimeError as error:
+        more = " or set HOME" if os.fspath(given).partition("/")[0] == "~" else ""
         raise MissingAsset(
-            f"{given}: there is no home folder for the ~; set HOME, or give the path without ~"
+            f"{given}: there is no home folder for the ~; give the path without ~{more}"
         ) from error
 
 

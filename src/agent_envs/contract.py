@@ -31,7 +31,10 @@ INFO_KEYS = (
     "admissible_actions",
     "task_id",
     "turn",
+    "reward_terms",
 )
+OWN = "own"
+"""Key of `info["reward_terms"]`: what the environment itself pays for the turn."""
 INVALID_REASONS = ("", "format", "unknown", "refused", "error", "timeout")
 OPTIONS = ("task", "task_id")
 SCALARS = frozenset({str, bool, int, float, type(None)})
@@ -54,6 +57,7 @@ class Turn(NamedTuple):
         they have equal decision states. The state is everything that can change the effect of an
         action (valid, reason, next anchor, reward, end), except chance and the turn limit.
     success, failure: the two ways a task ends by itself.
+    truncated: whether the episode ends by another limit than `max_turns`.
     admissible_actions: the possible next actions; empty where there is no finite list.
     extra: further `info` keys of this environment, with plain builtins; `info` gets a copy.
     """
@@ -66,6 +70,7 @@ class Turn(NamedTuple):
     reward: float = 0.0
     success: bool = False
     failure: bool = False
+    truncated: bool = False
     admissible_actions: Sequence[str] = ()
     extra: Mapping[str, Any] | None = None
 
@@ -113,11 +118,16 @@ class AgentEnv(gym.Env[str, str], ABC):
             for none.
         experts: import path of the module with the classes `Explorer`, `Oracle` or both, which
             `agent_envs.expert` uses; "" for none.
+        verbs: the actions as tools: names, each with a format string of the action that has the
+            tool's parameters, all texts, such as ("take", "take {object} from {place}");
+            `{query!j}` quotes a text for JSON. Empty if there are none; see `agent_envs.tools`.
         audits: import path of the module with `actions` and `NON_SOLVERS`, which
             `agent-envs audit` uses; "" for none.
         graded: whether the reward that ends an episode may be another number than 0 and 1. Methods
             that read the outcome as success (MGR, PRIME) are then refused before they sample. False
             also if it is not known.
+        revisits: whether a state can be met again by other actions. False if the anchor is the
+            history: methods that compare turns in equal states are then warned about.
         waits: whether `reset` or `step` waits for an outside process such as a server. Copies of
             such an environment are stepped concurrently, each in its own thread.
     """
@@ -129,7 +139,9 @@ class AgentEnv(gym.Env[str, str], ABC):
     template: ClassVar[Template | None] = None
     experts: ClassVar[str] = ""
     audits: ClassVar[str] = ""
+    verbs: ClassVar[tuple[tuple[str, str], ...]] = ()
     graded: bool = False
+    revisits: bool = True
     waits: bool = False
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
@@ -154,7 +166,7 @@ class AgentEnv(gym.Env[str, str], ABC):
         self.turn = 0
         self.transcript: list[tuple[str, str]] = []
         self._latest = Turn("")
-        self._live = False
+        self._live: bool | None = False  # None while a step runs
 
     @abstractmethod
     def begin(self, task_id: str) -> tuple[str, Turn]:
@@ -186,27 +198,32 @@ class AgentEnv(gym.Env[str, str], ABC):
             )
         self.turn = 0
         self.transcript = []
-        return self._observe("", turn)
+        return self._observe("", turn._replace(reward=0.0))
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Execute one action: observation, reward, terminated, truncated, info.
 
         Raises:
             ResetNeeded: before the first reset, after the end, or after a step that raised.
+            RuntimeError: another step runs, in another thread.
             TypeError: the action is not a string.
             ContractError: the environment reports a success whose progress is not 1.
         """
+        if self._live is None:
+            raise RuntimeError(
+                "another step of this environment is running, and it takes one action at a time; "
+                "agent_envs.tools(env) makes the calls of one reply one after the other"
+            )
         if not self._live:
             raise ResetNeeded("no episode is running: call reset() first, and after each end")
         if type(action) is str and len(action) <= self.action_length and action.isascii():
-            self._live = False  # stays so when act raises
-            turn = self.act(action)
+            turn = self._run(action)
         else:
             action, turn = self._act_on_odd(action)
         self.turn += 1
         observation, info = self._observe(action, turn)
         terminated = bool(turn.success or turn.failure)
-        truncated = not terminated and self.turn >= self.max_turns
+        truncated = not terminated and (turn.truncated or self.turn >= self.max_turns)
         self._live = not (terminated or truncated)
         return observation, float(turn.reward), terminated, truncated, info
 
@@ -239,8 +256,15 @@ class AgentEnv(gym.Env[str, str], ABC):
         if encodable(action) != action:
             notice = "The action holds characters that are no text."
             return encodable(action), self.reject("format", notice)
-        self._live = False
-        return action, self.act(action)
+        return action, self._run(action)
+
+    def _run(self, action: str) -> Turn:
+        """`act`; if it raises, the episode has ended."""
+        self._live = None
+        try:
+            return self.act(action)
+        finally:
+            self._live = False
 
     def _observe(self, action: str, turn: Turn) -> tuple[str, dict[str, Any]]:
         observation = turn.observation
@@ -263,6 +287,7 @@ class AgentEnv(gym.Env[str, str], ABC):
             "admissible_actions": list(turn.admissible_actions),
             "task_id": self.task_id,
             "turn": self.turn,
+            "reward_terms": {OWN: float(turn.reward)},
         }
         for key, value in (turn.extra or {}).items():
             info[key] = value if type(value) in SCALARS else _copy_plain(value)

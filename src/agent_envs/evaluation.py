@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import numpy as np
 from pydantic import ConfigDict, Field, TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from agent_envs.machine import read_json, write_text
-from agent_envs.panels import Panel
+from agent_envs.panels import Panel, nearest
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from rich.console import Group
 
 
@@ -36,11 +37,18 @@ class PlayedTurn(Protocol):
 
 
 class PlayedEpisode(Protocol):
-    """An episode: kind of the task, was it solved, terminal reward, and turns."""
+    """An episode: was it solved, terminal reward, named strata and measures, and turns."""
 
-    task_type: str
     success: bool
     outcome: float
+
+    @property
+    def strata(self) -> Mapping[str, str]:
+        """Kinds that the task is of, by name."""
+
+    @property
+    def measures(self) -> Mapping[str, float]:
+        """What the environment measured, by name."""
 
     @property
     def steps(self) -> Sequence[PlayedTurn]:
@@ -89,13 +97,14 @@ class Evaluation:
         panel_hash: Hash of the panel's task ids.
         decoding: How replies were drawn, e.g. "greedy".
         task_ids: [n] tasks.
-        task_types: [n] kind of each task.
         success: [n] whether it was solved.
         returns: [n] sum of rewards and outcome.
         turns: [n] turns taken.
         valid: Share of valid turns over all episodes.
         repeated: Share of turns that repeat an earlier action of the episode.
         failed: Tasks whose environment failed; they count as not solved.
+        strata: [n] value of each task by the name of the stratum, such as its difficulty.
+        measures: [n] what the environment measured, by name; None where it measured nothing.
 
     Raises:
         ValueError: There is not one value for every task, or `failed` has other tasks.
@@ -106,16 +115,18 @@ class Evaluation:
     panel_hash: str
     decoding: str
     task_ids: list[str]
-    task_types: list[str]
     success: list[bool]
     returns: list[float]
     turns: list[Turns]
     valid: Share
     repeated: Share
     failed: list[str] = dataclasses.field(default_factory=list)
+    strata: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+    measures: dict[str, list[float | None]] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        columns = self.task_types, self.success, self.returns, self.turns
+        named = *self.strata.values(), *self.measures.values()
+        columns: list[Any] = [self.success, self.returns, self.turns, *named]
         if not self.task_ids or any(len(one) != len(self.task_ids) for one in columns):
             raise ValueError(f"it needs one value for each of {len(self.task_ids)} tasks")
         if not set(self.task_ids).issuperset(self.failed):
@@ -127,11 +138,54 @@ class Evaluation:
         return compute_wilson(sum(self.success), len(self.success))
 
     @property
-    def by_type(self) -> dict[str, Interval]:
-        """Success of each kind of task, in alphabetical order."""
-        count = Counter(self.task_types)
-        solved = Counter(t for t, ok in zip(self.task_types, self.success, strict=True) if ok)
-        return {kind: compute_wilson(solved[kind], count[kind]) for kind in sorted(count)}
+    def by_stratum(self) -> dict[str, Interval]:
+        """Success of the tasks of each stratum, in alphabetical order under each name."""
+        made: dict[str, Interval] = {}
+        for values in self.strata.values():
+            count = Counter(values)
+            solved = Counter(v for v, ok in zip(values, self.success, strict=True) if ok)
+            made |= {value: compute_wilson(solved[value], count[value]) for value in sorted(count)}
+        return made
+
+    def read_measure(self, name: str) -> NDArray[np.float64]:
+        """The values [m] of a measure, without tasks that have none.
+
+        `name` is "success", "return", "turns" or one of `measures`; "NAME/STRATUM" leaves out all
+        tasks but those of a stratum, and "NAME/mean" has the mean of each stratum under the first
+        name of `strata` that has several.
+
+        Raises:
+            KeyError: There is no such measure or stratum; the message has those that there are.
+        """
+        key, _, stratum = name.partition("/")
+        named: dict[str, Sequence[float | None]] = {
+            "success": self.success,
+            "return": self.returns,
+            "turns": self.turns,
+            **self.measures,
+        }
+        if key not in named:
+            raise KeyError(f"no measure {key!r}{nearest(key, named)}; there are {', '.join(named)}")
+        if stratum == "mean":
+            several = [set(one) for one in self.strata.values() if len(set(one)) > 1]
+            parts = sorted(several[0]) if several else [""]
+            return np.array([self.read_measure(f"{key}/{one}").mean() for one in parts])
+        strata = list(zip(*self.strata.values(), strict=True)) or [()] * len(self.success)
+        kept = [
+            value
+            for value, own in zip(named[key], strata, strict=True)
+            if value is not None and (not stratum or stratum in own)
+        ]
+        if not kept:
+            known = ", ".join(dict.fromkeys(value for own in strata for value in own))
+            raise KeyError(
+                f"no task of stratum {stratum!r} has {key!r}; strata are {known or 'none'}"
+            )
+        return np.array(kept, float)
+
+    def describe_measure(self, name: str) -> str:
+        """Mean of a measure with its 95% interval, "–" if no task has it."""
+        return describe_mean(self.read_measure(name)) if name in self.measures else "–"
 
     def save(self, path: Path) -> None:
         """Write as JSON, atomically."""
@@ -161,6 +215,17 @@ def compute_wilson(successes: int, count: int) -> Interval:
 
     low, high = binomtest(successes, count).proportion_ci(method="wilson")
     return Interval(successes, count, float(low), float(high))
+
+
+def describe_mean(values: NDArray[np.float64]) -> str:
+    """Mean of values [m] with its 95% interval by Student's t, which one value has not."""
+    from scipy.stats import sem, t
+
+    mean = float(values.mean())
+    if len(values) == 1 or np.ptp(values) == 0:
+        return f"{mean:.3g}"
+    low, high = t.interval(0.95, len(values) - 1, mean, sem(values))
+    return f"{mean:.3g} [{low:.3g}–{high:.3g}]"
 
 
 def compare_paired(first: Evaluation, second: Evaluation) -> Paired:
@@ -207,12 +272,12 @@ def make_table(result: Evaluation, *, before: Evaluation | None = None) -> Group
     shown = {"before": before, "now": result} if before else {"success": result}
     for name in ("", *shown):
         made.add_column(name, no_wrap=True)
-    if any(result.by_type):
-        for kind in result.by_type:
-            rates = [one.by_type.get(kind, "") for one in shown.values()]
-            made.add_row(kind or "all", *map(str, rates))
+    for value in result.by_stratum:
+        made.add_row(value, *(str(one.by_stratum.get(value, "")) for one in shown.values()))
     made.add_row("overall", *(str(one.overall) for one in shown.values()))
     made.add_row("valid turns", *(f"{one.valid:.1%}" for one in shown.values()))
+    for name in result.measures:
+        made.add_row(name, *(one.describe_measure(name) for one in shown.values()))
     return Together(made, show_data(note))
 
 
@@ -230,17 +295,17 @@ def draw_panel(panel: Panel, tasks: int, option: str = "eval.tasks") -> Panel:
             f"{option}={tasks}, but split {panel.split!r} has {len(ids)} tasks; lower {option}, or "
             "set it to 0 for all"
         )
-    if not tasks:
-        return panel
-    rows = np.sort(np.random.default_rng(0).permutation(len(ids))[:tasks])
-    return Panel(panel.split, tuple(ids[row] for row in rows), panel.source)
+    return panel.choose_part(tasks) if tasks else panel
 
 
 def summarize(
     panel: Panel, episodes: Sequence[PlayedEpisode], *, decoding: str, failed: Sequence[str] = ()
 ) -> Evaluation:
     """Results of one episode for each task of the panel but those that `failed`, in its order."""
-    unknown = "unknown" if any(episode.task_type for episode in episodes) else ""
+    strata, measures = (
+        list(dict.fromkeys(name for one in episodes for name in getattr(one, kind)))
+        for kind in ("strata", "measures")
+    )
     left = iter(episodes)
     played = [None if task_id in set(failed) else next(left) for task_id in panel.task_ids]
     turns = [
@@ -255,11 +320,17 @@ def summarize(
         panel_hash=panel.hash,
         decoding=decoding,
         task_ids=list(panel.task_ids),
-        task_types=[one.task_type if one else unknown for one in played],
         success=[bool(one and one.success) for one in played],
         returns=[e.outcome + sum(step.reward for step in e.steps) if e else 0.0 for e in played],
         turns=[len(one.steps) if one else 0 for one in played],
         valid=float(valid),
         repeated=float(repeated),
         failed=list(failed),
+        strata={
+            name: [one.strata.get(name, "") if one else "unknown" for one in played]
+            for name in strata
+        },
+        measures={
+            name: [one.measures.get(name) if one else None for one in played] for name in measures
+        },
     )

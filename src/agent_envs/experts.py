@@ -90,10 +90,17 @@ def experts_of(env_class: type) -> dict[str, Callable[[Env], Expert]]:
 
     Raises:
         ImportError: the module does not exist.
+        ValueError: it has none.
     """
     path: str = getattr(env_class, "experts", "")
     module = vars(import_module(path)) if path else {}
-    return {name: module[name.title()] for name in EXPERTS if name.title() in module}
+    found = {name: module[name.title()] for name in EXPERTS if name.title() in module}
+    if path and not found:
+        raise ValueError(
+            f"{env_class.__name__}.experts names {path}, which has no class Explorer or Oracle; "
+            "write one there, or leave the attribute out"
+        )
+    return found
 
 
 def playing(env: Env, *kinds: type[Kind]) -> Kind:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from inspect import Parameter, isclass, signature
 from types import ModuleType
@@ -16,6 +17,8 @@ from gymnasium.envs.registration import load_env_creator
 from agent_envs.contract import encodable
 from agent_envs.panels import nearest
 
+FOREIGN = ("gem", "openenv", "reasoning_gym", "textarena")
+"""Packages with worlds that `agent_envs.foreign` lifts, named as `gem:game:Sudoku-v0-easy`."""
 LONGEST = 2000
 """Most characters of an error's message that are quoted."""
 
@@ -74,12 +77,16 @@ def find_creator(path: str, *, option: str) -> Callable[..., Any]:
     """The function or class that makes an environment.
 
     Args:
-        path: A registered id, `package:Id-v0`, or `package.module:Class`.
+        path: A registered id, `package:Id-v0`, `package.module:Class`, or a name in one of the
+            packages `FOREIGN`.
         option: name of the path in error messages.
 
     Raises:
         ValueError: no such id, module or class; or what the id is registered with does not exist.
     """
+    package, _, world = path.partition(":")
+    if package in FOREIGN:
+        return partial(import_module(f"agent_envs.foreign.{package}").make, world)
     module, _, name = path.rpartition(":")
     if module:
         load_module(module, path, option=option)
@@ -107,7 +114,7 @@ def find_creator(path: str, *, option: str) -> Callable[..., Any]:
     if not issubclass(found, gym.Env):
         raise ValueError(  # noqa: TRY004 - wrong value, not wrong type
             f"{option} names {path!r}, a class that is no gymnasium.Env; derive it "
-            "from agent_envs.AgentEnv"
+            "from that, or from agent_envs.AgentEnv"
         )
     return found
 

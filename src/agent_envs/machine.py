@@ -142,6 +142,22 @@ def explain_error(error: ValidationError, *section: str) -> str:
     return "; ".join(problems)
 
 
+def wait_for_lock(path: Path) -> IO[bytes]:
+    """A file whose lock this process holds until it closes it; waits for another process.
+
+    Where the file system has no locks, it goes on without.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = path.open("ab")
+    if fcntl is not None:
+        with suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX)
+    return file
+
+
 def open_streams() -> None:
     """Open the null device for closed standard streams: a process cannot pass their numbers on."""
     while (number := os.open(os.devnull, os.O_RDWR)) in {0, 1, 2}:

@@ -18,8 +18,9 @@ MANY = (list, tuple, set, frozenset)
 def check_options(made: type, args: tuple[Any, ...], options: Mapping[str, Any]) -> None:
     """Refuse an option whose value does not have the type annotated in `made`'s constructor.
 
-    Checked are bool, int, float, str, None, paths, iterables of str, mappings from str to float,
-    and unions of them. An int is accepted as a float; a bool is not a number, and NaN is refused.
+    Checked are bool, int, float, str, None, paths, iterables of str, sequences of numbers, mappings
+    from str to float, and unions of them. An int is accepted as a float; a bool is not a number,
+    and NaN is refused.
     Other annotations, such as a user's class, and unknown names are left to the constructor.
 
     Raises:
@@ -88,7 +89,8 @@ def _fits(value: Any, kind: str) -> bool:
         return False
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
         return False
-    return not isinstance(value, MANY) or all(isinstance(item, str) for item in value)
+    fits = _is_number if kind == "Sequence[float]" else lambda item: isinstance(item, str)
+    return not isinstance(value, MANY) or all(map(fits, value))
 
 
 def _is_number(value: Any) -> bool:
@@ -111,6 +113,7 @@ _WORDS = {
     "os.PathLike[str]": "a path",
     "Mapping[str, float]": "a mapping from names to numbers",
     "tuple[str, ...]": "a tuple of str",
+    "Sequence[float]": "a sequence of numbers",
     "Sequence[str]": "a sequence of str",
     "Iterable[str]": "an iterable of str",
 }

@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 import json
 from bisect import bisect
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from operator import index
@@ -28,6 +28,8 @@ class Panel:
     source: where the tasks come from, the same on every machine: "embedded" for tasks that the
         package ships or generates, else the format and the last part of the path, such as
         "alfworld:json_games".
+    origins: by task, what it was made from, the same in every panel that has a task made from it;
+        a policy is not evaluated on what it was trained on. Tasks without one are not compared.
 
     Raises:
         ValueError: no task, or a task that is listed twice.
@@ -36,6 +38,7 @@ class Panel:
     split: str
     task_ids: tuple[str, ...]
     source: str = "embedded"
+    origins: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "task_ids", tuple(self.task_ids))
@@ -85,6 +88,24 @@ class Panel:
             f"no task {task_id!r:.{SHOWN}} in split {self.split!r} of {len(self)} tasks"
             f"{nearest(str(task_id), self.task_ids)}; env.unwrapped.panel.task_ids lists them"
         )
+
+    def draw_rows(self, count: int, rng: np.random.Generator) -> list[int]:
+        """Numbers of `count` random tasks, without repeats until all have occurred."""
+        return draw_numbers(len(self), count, rng)
+
+    def choose_part(self, count: int) -> Panel:
+        """The panel with `count` of its tasks, the same ones on every machine."""
+        rows = np.sort(np.random.default_rng(0).permutation(len(self))[:count])
+        ids = tuple(self.task_ids[row] for row in rows)
+        return Panel(self.split, ids, self.source, self.origins)
+
+    def find_shared(self, other: Panel) -> list[str]:
+        """The origins that tasks of both panels have, in the order of this one."""
+        own, its = (
+            dict.fromkeys(one.origins[task] for task in one.task_ids if task in one.origins)
+            for one in (self, other)
+        )
+        return [origin for origin in own if origin in its]
 
     def __copy__(self) -> Panel:
         return self

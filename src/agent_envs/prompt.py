@@ -6,7 +6,7 @@ A `Template` has the texts, with slots for the fields that an environment report
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, SupportsFloat
+from typing import TYPE_CHECKING, Any, ClassVar, SupportsFloat
 
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from agent_envs.options import check_options
 from agent_envs.panels import one_of
-from agent_envs.replies import unwrap_agent_env
+from agent_envs.replies import check_layer, unwrap_agent_env
 from agent_envs.spaces import OBSERVATION_LENGTH, FreeText
 from agent_envs.template import Template
 
@@ -48,7 +48,7 @@ class Prompt(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
     The observation becomes the full prompt, and `info["blind_prompt"]` the trajectory-blind one:
     no goal, no history, and no line of the observation that states the goal. `blind` renders other
     blind prompts. A full stop at the end of goal or observation is dropped, since the template has
-    its own. Apply it outside `ParseReply`.
+    its own.
 
     Args:
         env: an agent environment.
@@ -58,8 +58,10 @@ class Prompt(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
     Raises:
         TypeError: not an agent environment, `template` is not a Template, or `history` not an int.
         ValueError: the template of another environment, no template although the environment has
-            none of its own, or `history` below 0.
+            none of its own, `history` below 0, or a wrapper inside that belongs outside.
     """
+
+    wrapper_layer: ClassVar[int] = 3
 
     def __init__(
         self, env: gym.Env[str, str], template: Template | None = None, history: int = 2
@@ -68,6 +70,7 @@ class Prompt(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         RecordConstructorArgs.__init__(self, template=template, history=history)
         gym.Wrapper.__init__(self, env)
         self.inner = unwrap_agent_env(env, "Prompt")
+        check_layer(self, env)
         if history < 0:
             raise ValueError(f"history, the number of turns shown, must be >= 0, got {history}")
         self.template = _choose_template(template, type(self.inner))
@@ -111,6 +114,7 @@ class Prompt(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             "action_history": "\n".join(shown) or "none",
             "first_observation": escape_marks(past[0][1].strip()),
             "current_step": steps + 1,
+            "agent": escape_marks(info.get("agent", "")),
             "admissible_actions": ", ".join(
                 f"'{escape_marks(action)}'" for action in info["admissible_actions"]
             ),
@@ -155,7 +159,7 @@ def _choose_template(template: Template | None, made: type[AgentEnv]) -> Templat
         return made.template
     if not isinstance(template, Template):
         raise TypeError(f"template must be a Template, got {template!r:.80}")
-    if template.owner and template != made.template:
+    if template.owner not in ("", name) and template != made.template:
         raise ValueError(
             f"this template belongs to {template.owner} and does not fit {name}; leave template "
             "out to use the environment's own, or pass your own Template"

@@ -6,7 +6,7 @@ A malformed reply is an invalid turn. What a thought has inside is never read: a
 from __future__ import annotations
 
 import re
-from typing import Any, Literal, NamedTuple, SupportsFloat
+from typing import Any, ClassVar, Literal, NamedTuple, SupportsFloat
 
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
@@ -23,20 +23,23 @@ THOUGHTS = ("think", "reasoning")
 OPENINGS = tuple(f"<{tag}>" for tag in THOUGHTS)
 """What a thought begins with."""
 _THOUGHT = re.compile(rf"(</?(?:{'|'.join(THOUGHTS)})>)")
+_THOUGHT_TAGS = r"(?:\w+[:_])?think(?:ing)?|thoughts?|reason|reflection|scratchpad"
+_HEADER = r"(?:[^<]|<\|constrain\|>)*<\|message\|>"
 _OPENING = re.compile(
-    r"<(?i:(?:seed:)?think(?:ing)?|thoughts?)\s*>|◁think▷|\[THINK\]|<\|START_THINKING\|>"
-    r"|<\|begin_of_thought\|>|<\|channel>thought\n?|\Aanalysis(?=[A-Z])"
-    r"|(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary)[^<]*<\|message\|>"  # gpt-oss
-    r"|(?:<\|start\|>assistant)? to=self<\|message\|>"
+    rf"<(?i:{_THOUGHT_TAGS})\s*>|◁think▷|\[THINK\]|<\|START_THINKING\|>"
+    r"|<\|begin_of_thought\|>|<\|inner_prefix\|>|<\|channel>thought\n?|<unused94>(?:thought\n?)?"
+    rf"|(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary){_HEADER}"  # gpt-oss
+    r"|(?:<\|start\|>assistant)? to=self<\|message\|>|\Aanalysis(?=[A-Z])"
 )
 _CLOSING = re.compile(
-    r"</(?i:(?:seed:)?think(?:ing)?|thoughts?)\s*>|◁/think▷|\[/THINK\]|<\|END_THINKING\|>"
-    r"|<\|end_of_thought\|>|<channel\|>|<\|(?:end|eom)\|>(?=\s*<\|start\|>)"
+    rf"</(?i:{_THOUGHT_TAGS})\s*>|◁/think▷|\[/THINK\]|<\|END_THINKING\|>"
+    r"|<\|end_of_thought\|>|<\|inner_suffix\|>|<channel\|>|<unused95>"
+    r"|<\|(?:end|eom)\|>(?=\s*<\|start\|>)"
     r"|assistantfinal"  # gpt-oss without its special tokens, like "analysis" above
 )
 _ANSWER = re.compile(
-    r"(?:<\|start\|>assistant)?(?:<\|channel\|>final[^<]*| to=user)<\|message\|>"
-    r"|<\|(?:return|end|eom)\|>\s*\Z"
+    rf"(?:<\|start\|>assistant)?(?:<\|channel\|>final{_HEADER}| to=user<\|message\|>)"
+    r"|(?:<\|(?:return|end|eom|im_end|eot_id|endoftext)\|>|</s>|<end_of_turn>)\s*\Z"
     r"|<\|(?:START|END)_RESPONSE\|>|<\|(?:begin|end)_of_solution\|>"
 )
 """Marks that families of models write: of a thought's start and end, of an answer."""
@@ -158,14 +161,15 @@ class ParseReply(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
     `valid=False`, `"format"`. With `on_malformed="skip"` the state does not change, the turn
     counts, and the observation is a notice of the expected form. With `"attempt"` the likeliest
     action is executed, and the turn is still reported as malformed.
-    Adds `info["action"]`, the executed action, "" if there was none. Apply it directly to the
-    environment, inside reward wrappers and `Prompt`.
+    Adds `info["action"]`, the executed action, "" if there was none.
 
     Raises:
         TypeError: not an agent environment, or `tags` is not a tuple.
-        ValueError: no tags, an unknown `on_malformed`, or an environment that reads whole replies
-            itself.
+        ValueError: no tags, an unknown `on_malformed`, an environment that reads whole replies
+            itself, or a wrapper inside that belongs outside.
     """
+
+    wrapper_layer: ClassVar[int] = 1
 
     def __init__(
         self,
@@ -182,8 +186,7 @@ class ParseReply(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
                 f"{self.inner} reads whole replies itself, as {self.inner.reply_form!r}; leave "
                 "ParseReply out"
             )
-        if env.has_wrapper_attr("on_malformed"):
-            raise ValueError(f"{env} reads replies already; leave the second ParseReply out")
+        check_layer(self, env)
         one_of("on_malformed", on_malformed, ("skip", "attempt"))
         if not tags:
             raise ValueError(f"ParseReply needs the action's tag at least, got tags={tags!r}")
@@ -220,6 +223,25 @@ class ParseReply(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             info |= {"valid": False, "invalid_reason": "format"}
         info["action"] = self.inner.transcript[-1][0]
         return observation, reward, terminated, truncated, info
+
+
+def check_layer(wrapper: gym.Wrapper[Any, Any, Any, Any], env: gym.Env[Any, Any]) -> None:
+    """Check that the wrappers of `env` belong inside a new one, by their `wrapper_layer`.
+
+    From the inside out: 1 `ParseReply`, 2 reward wrappers of `credit.rewards`, 3 `Prompt`,
+    4 `GroupReward` of `credit.rewards`, 5 Gymnasium's `Autoreset`. Other wrappers have none.
+
+    Raises:
+        ValueError: one belongs outside; the message has the order of the two.
+    """
+    outer, own = type(wrapper).__name__, getattr(wrapper, "wrapper_layer", 0)
+    while isinstance(env, gym.Wrapper):
+        inner, layer = type(env).__name__, getattr(env, "wrapper_layer", 0)
+        if layer == own:
+            raise ValueError(f"{env} has a {inner} already; leave the second {outer} out")
+        if layer > own or isinstance(env, gym.wrappers.Autoreset):
+            raise ValueError(f"{outer} belongs inside {inner}: {inner}({outer}(env))")
+        env = env.env
 
 
 def unwrap_agent_env(env: gym.Env[Any, Any], wrapper: str) -> AgentEnv:

@@ -8,6 +8,9 @@ the memory at every step.
 from __future__ import annotations
 
 import multiprocessing
+import struct
+import zlib
+from base64 import b64encode
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, overload
 
@@ -84,6 +87,18 @@ class Picture(NamedTuple):
         """The image as an array, [height, width, 3] of uint8."""
         flat = np.frombuffer(self.pixels, np.uint8)
         return flat.reshape(self.height, self.width, 3)
+
+    @property
+    def data_url(self) -> str:
+        """The image as PNG in a data URL."""
+        rows = b"".join(b"\0" + row.tobytes() for row in self.array)
+        size = struct.pack(">IIBBBBB", self.width, self.height, 8, 2, 0, 0, 0)
+        chunks = ((b"IHDR", size), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
+        image = b"\x89PNG\r\n\x1a\n" + b"".join(
+            struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+            for name, data in chunks
+        )
+        return f"data:image/png;base64,{b64encode(image).decode()}"
 
 
 class SharedTexts(Sequence[str]):

@@ -19,6 +19,7 @@ SLOTS = (
     "current_step",
     "current_observation",
     "admissible_actions",
+    "agent",
 )
 BLIND_SLOTS = SLOTS[5:]
 TURN_SLOTS = ("number", "before", "action", "after")

@@ -11,12 +11,13 @@ from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from threading import Thread
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
+from gymnasium.vector.async_vector_env import _async_worker
 from gymnasium.vector.utils import iterate
 
 from agent_envs.panels import one_of
@@ -76,6 +77,8 @@ def make_vec(
             )
             raise OSError(f"{needs}; make /dev/shm writable, or use 'sync'") from error
         vector_kwargs["shared_memory"] = False
+        if autoreset == "next_step":
+            vector_kwargs["worker"] = _work
     made = gym.make_vec(
         env_id,
         num_envs=n,
@@ -182,6 +185,39 @@ def _set_result(result: Future[Result], call: Callable[[], Result]) -> None:
         result.set_result(call())
     except BaseException as error:  # noqa: BLE001  raised by whoever asks for the result
         result.set_exception(error)
+
+
+def _work(index: int, env_fn: Any, pipe: Any, *rest: Any) -> None:
+    """Gymnasium's worker of `AsyncVectorEnv`, with a reset that it does not forget."""
+    _async_worker(index, env_fn, cast("Any", _Pipe(pipe)), *rest)
+
+
+class _Pipe:
+    """A worker's end of a pipe.
+
+    After the end of an episode Gymnasium's worker resets in the next step. Without shared memory it
+    does so even if `reset` was called in between (gymnasium 1.4), so this calls that step before.
+    """
+
+    def __init__(self, pipe: Any) -> None:
+        self.pipe, self.command, self.ended = pipe, "", False
+        self.held: tuple[str, Any] | None = None
+
+    def recv(self) -> tuple[str, Any]:
+        """The next command."""
+        given, self.held = self.held or self.pipe.recv(), None
+        if given[0] == "reset" and self.ended:
+            given, self.held = ("step", None), given
+        self.command, self.ended = given[0], False
+        return given
+
+    def send(self, answer: tuple[Any, bool]) -> None:
+        """Send an answer, unless it is that of the step before a reset."""
+        result, good = answer
+        if good and self.held:
+            return
+        self.ended = good and self.command == "step" and bool(result[2] or result[3])
+        self.pipe.send(answer)
 
 
 class _Ahead(gym.Wrapper[Any, Any, Any, Any]):

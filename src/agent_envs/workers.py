@@ -31,9 +31,9 @@ import gymnasium as gym
 
 from agent_envs.imports import describe_error
 from agent_envs.machine import open_streams
+from agent_envs.net.web import ServerError
 from agent_envs.prompt import BLIND
 from agent_envs.vector import call_concurrently
-from agent_envs.web import ServerError
 
 if TYPE_CHECKING:
     from agent_envs.panels import Panel
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     Env = gym.Env[str, str]
 
 Result = TypeVar("Result")
-DECLARED = ("reply_form", "graded", "action_length", "max_turns")
+DECLARED = ("reply_form", "graded", "revisits", "action_length", "max_turns")
 """Attributes of `AgentEnv` that an environment in a worker has, too."""
 GRACE = 5.0
 """Seconds in which a worker whose pipe is closed ends its call and closes its environments."""
@@ -123,7 +123,7 @@ class WorkerEnv(gym.Env[str, str]):
         self.images: list[Any] | None = None
         self._blind: dict[str, str] = {}
         self._task = ""
-        self._turns: list[tuple[str, dict[str, Any]]] = []  # of the running episode
+        self._turns: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []  # of the episode
         self._state = ""  # the anchor after them
         vars(self).update(self.call(_read_declared))
 
@@ -145,9 +145,7 @@ class WorkerEnv(gym.Env[str, str]):
 
     def step(self, action: str) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Step the environment."""
-        stepped: tuple[Any, Any, bool, bool, dict[str, Any]] = self._take_turn(
-            "step", action=action
-        )
+        stepped: tuple[Any, Any, bool, bool, dict[str, Any]] = self._take_turn("step", action)
         if stepped[2] or stepped[3]:
             self._turns = []
         return stepped
@@ -193,9 +191,9 @@ class WorkerEnv(gym.Env[str, str]):
         self._process = workers.find_process(self._number)
         self._send(_make_env, workers.make, what="make")
         now = self._state
-        for method, given in self._turns:
+        for method, given, named in self._turns:
             result, *_ = self._send(
-                _call_with_env, _take_turn, method, given,
+                _call_with_env, _take_turn, method, given, named,
                 what=f"{method} again", seconds=workers.step_seconds,
             )  # fmt: skip
             now = result[-1]["anchor"]
@@ -206,10 +204,11 @@ class WorkerEnv(gym.Env[str, str]):
                 f"when they were made again: anchor {now!r:.60} instead of {self._state!r:.60}"
             )
 
-    def _take_turn(self, method: str, **given: Any) -> Any:
+    def _take_turn(self, method: str, *given: Any, **named: Any) -> Any:
         task = f"task {self._task!r}: {method}" if self._task else method
-        result, self.images, self._blind = self.call(_take_turn, method, given, what=task, steps=1)
-        self._turns.append((method, given))
+        turn = method, given, named
+        result, self.images, self._blind = self.call(_take_turn, *turn, what=task, steps=1)
+        self._turns.append(turn)
         self._state = result[-1]["anchor"]
         return result
 
@@ -380,9 +379,9 @@ def _read_declared(env: Env) -> dict[str, Any]:
 
 
 def _take_turn(
-    env: Any, method: str, given: dict[str, Any]
+    env: Any, method: str, given: tuple[Any, ...], named: dict[str, Any]
 ) -> tuple[Any, list[Any] | None, dict[str, str]]:
     """Call `reset` or `step`: -> its result, the images and the blind prompts of the turn."""
-    result = getattr(env, method)(**given)
+    result = getattr(env, method)(*given, **named)
     blind = {what: env.blind(what) for what in BLIND} if hasattr(env, "blind") else {}
     return result, getattr(env, "images", None), blind

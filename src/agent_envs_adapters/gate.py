@@ -2,7 +2,7 @@
 
 ASGI middleware around OpenEnv's application, which checks neither callers nor sizes and ends a
 session at malformed JSON. Messages are checked before OpenEnv parses them; a refusal names the
-remedy and leaves the session open. `agent_envs.connections` checks callers and runs the server.
+remedy and leaves the session open. `agent_envs.net.connections` checks callers and runs the server.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import pydantic.dataclasses
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, model_validator
 from starlette.responses import JSONResponse
 
-from agent_envs.connections import Guard, RefusalError
 from agent_envs.machine import explain_error
+from agent_envs.net.connections import Guard, RefusalError
 from trainer.options import STRICT, AboveZero, Positive
 
 if TYPE_CHECKING:

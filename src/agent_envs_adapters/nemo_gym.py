@@ -7,24 +7,28 @@ configuration. Left out: images.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
 import credit
 from agent_envs.replies import join_thought
-from agent_envs_adapters import check_version
+from agent_envs_adapters import check_attributes, check_call, use_peer
 from agent_envs_adapters.episodes import Episodes, text_episodes
 from credit.rows import rows_of
 
-check_version("nemo-gym", "0.4")
+with use_peer("nemo-gym", "0.4"):
+    from fastapi import HTTPException
+    from nemo_gym.base_resources_server import BaseResourcesServerConfig
+    from pydantic import Field, PrivateAttr
+    from resources_servers.gymnasium import GymnasiumServer, extract_text
 
-from collections.abc import Mapping, Sequence
-
-from fastapi import HTTPException
-from nemo_gym.base_resources_server import BaseResourcesServerConfig
-from pydantic import Field, PrivateAttr
-from resources_servers.gymnasium import GymnasiumServer, extract_text
+    check_call(GymnasiumServer.reset, None, {}, "session")
+    check_call(GymnasiumServer.step, None, None, {}, "session")
+    check_call(GymnasiumServer.close_session, None, "session")
+    check_call(extract_text, None)
+    check_attributes(GymnasiumServer, "session_state", "config")
 
 if TYPE_CHECKING:
     import numpy as np

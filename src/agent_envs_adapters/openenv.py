@@ -2,25 +2,21 @@
 
 A session is a WebSocket connection of OpenEnv's protocol; `GenericEnvClient` of openenv and
 `agent_envs_adapters.remote.Remote` play it. Needs no torch. `agent_envs_adapters.gate` has the
-checks of messages, `agent_envs.connections` runs the server.
+checks of messages, `agent_envs.net.connections` runs the server.
 """
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import logging
-import struct
-import zlib
-from base64 import b64encode
-from concurrent.futures import Future
+from asyncio import wrap_future
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from queue import SimpleQueue
 from secrets import token_urlsafe
-from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any, TypeVar
+from threading import Lock
+from typing import TYPE_CHECKING, Any
 
 from gymnasium.error import Error, ResetNeeded
 from typing_extensions import override
@@ -29,33 +25,39 @@ from agent_envs import __version__
 from agent_envs.contract import encodable
 from agent_envs.machine import explain_error
 from agent_envs.panels import nearest
-from agent_envs_adapters import check_version
+from agent_envs.toolset import CallThread
+from agent_envs_adapters import check_call, use_peer
 from agent_envs_adapters.episodes import Episodes
 from agent_envs_adapters.gate import LIMITS, Gate, Limits
 
-check_version("openenv", "0.10")
+with use_peer("openenv", "0.10"):
+    from fastapi.exceptions import RequestValidationError
+    from fastapi.responses import JSONResponse, Response
+    from openenv.core.env_server import (
+        Action,
+        Environment,
+        Observation,
+        State,
+        create_fastapi_app,
+    )
+    from openenv.core.env_server.types import EnvironmentMetadata
+    from pydantic import Field, ValidationError
 
-from collections.abc import Callable, Iterator, Sequence
-
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response
-from openenv.core.env_server import (
-    Action,
-    Environment,
-    Observation,
-    State,
-    create_fastapi_app,
-)
-from openenv.core.env_server.types import EnvironmentMetadata
-from pydantic import Field, ValidationError
+    EnvironmentMetadata(name="name", description="text", version="1")
+    check_call(
+        create_fastapi_app,
+        *(None, Action, Observation),
+        max_concurrent_envs=1,
+        env_name="name",
+        state_cls=State,
+        mode="production",
+    )
 
 if TYPE_CHECKING:
     from agent_envs.panels import Panel
-    from agent_envs.spaces import Picture
     from trainer.play.episode import TextEpisode
 
 _log = logging.getLogger(__name__)
-_Made = TypeVar("_Made")
 
 
 class Reply(Action):
@@ -130,37 +132,6 @@ class Served:
         return self.panels[split]
 
 
-class CallThread:
-    """Makes the calls of one session; unlike a pool's threads, it does not hold up an exit."""
-
-    def __init__(self) -> None:
-        self._calls: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] | None = None
-
-    async def call(self, work: Callable[[], _Made]) -> _Made:
-        """The result of a call in the thread, or what it raised."""
-        if self._calls is None:
-            self._calls = SimpleQueue()
-            Thread(target=self._work, args=(self._calls,), name="session", daemon=True).start()
-        made: Future[_Made] = Future()
-        made.set_running_or_notify_cancel()
-        self._calls.put((work, made))
-        return await asyncio.wrap_future(made)
-
-    def close(self) -> None:
-        """End the thread after the calls that it has."""
-        if self._calls is not None:
-            self._calls.put(None)
-
-    @staticmethod
-    def _work(calls: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None]) -> None:
-        while (given := calls.get()) is not None:
-            work, made = given
-            try:
-                made.set_result(work())
-            except BaseException as error:  # noqa: BLE001 - raised where the result is awaited
-                made.set_exception(error)
-
-
 class Session(Environment[Reply, Told, Episode]):
     """One client's episodes, one after another.
 
@@ -183,12 +154,12 @@ class Session(Environment[Reply, Told, Episode]):
         self, seed: int | None = None, episode_id: str | None = None, **task: Any
     ) -> Told:
         """`reset` in the session's thread."""
-        return await self._thread.call(partial(self.reset, seed, episode_id, **task))
+        return await wrap_future(self._thread.submit(partial(self.reset, seed, episode_id, **task)))
 
     @override
     async def step_async(self, action: Reply, timeout_s: float | None = None, **_: Any) -> Told:
         """`step` in the session's thread."""
-        return await self._thread.call(partial(self.step, action))
+        return await wrap_future(self._thread.submit(partial(self.step, action)))
 
     def reset(  # the gate refuses other arguments
         self,
@@ -213,9 +184,11 @@ class Session(Environment[Reply, Told, Episode]):
         else:
             split = split or next(iter(self.served.panels))
             panel = self.served.panel(split)
-            if None not in {index, task_id} and panel.at(index) != task_id:
-                raise ValueError(f"task {index} is {panel.at(index)!r}, not {task_id!r}; give one")
-            copied, task = None, index if task_id is None else task_id
+            copied, task = None, task_id if index is None else panel.at(index)
+            if task_id not in {None, task}:
+                raise ValueError(f"task {index} is {task!r}, not {task_id!r}; give one")
+            if task is not None:
+                panel.find(task)
         with self.lock_episode():
             self._release_episode()
             self.split, self.episode_id = split, episode_id or ""
@@ -360,24 +333,12 @@ class Session(Environment[Reply, Told, Episode]):
         return Told(
             session=self.id,
             text=played.message,
-            images=[render_url(picture) for picture in played.images],
+            images=[picture.data_url for picture in played.images],
             turn=len(played.records),
             record=played.records[-1].to_dict() if played.records else None,
             reward=reward,
             **{n: getattr(played, n) for n in ("task_id", "goal", "done", "success", "truncated")},
         )
-
-
-def render_url(picture: Picture) -> str:
-    """An image as PNG in a data URL."""
-    rows = b"".join(b"\0" + row.tobytes() for row in picture.array)
-    size = struct.pack(">IIBBBBB", picture.width, picture.height, 8, 2, 0, 0, 0)
-    chunks = ((b"IHDR", size), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
-    image = b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-        for name, data in chunks
-    )
-    return f"data:image/png;base64,{b64encode(image).decode()}"
 
 
 def make_app(

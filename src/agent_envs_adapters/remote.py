@@ -6,15 +6,11 @@ for credit. Left out: asyncio; use a thread for each session.
 
 from __future__ import annotations
 
-import json
-from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import Any, Self
-from urllib.error import HTTPError, URLError
-from urllib.request import ProxyHandler, Request, build_opener
 
-from agent_envs.assets import require
-from agent_envs.web import ServerError, check_url
+from agent_envs.net.sessions import Connection
+from agent_envs.net.web import ServerError
 from credit.rows import TurnRecord
 
 
@@ -35,32 +31,17 @@ class Remote:
         records: The turn records so far, with those before a fork.
 
     Raises:
-        agent_envs.web.ServerError: The server cannot be reached, or refuses; also by the methods.
+        agent_envs.net.web.ServerError: The server cannot be reached, or refuses; also by methods.
     """
 
     def __init__(self, url: str, *, token: str = "", timeout: float = 120.0) -> None:
-        check_url(url, rule="url must be", example="http://127.0.0.1:8000", advice="give token=")
-        client: Any = require("websockets.sync.client", "openenv")
         self.url, self.token, self.timeout = url.rstrip("/"), token, timeout
-        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._opened = ExitStack()
+        self._connection = Connection(url, token, timeout)
         self.message = self.task_id = self.goal = self.session = ""
         self.images: list[str] = []
         self.done = self.success = self.truncated = False
         self.outcome = 0.0
         self.records: list[TurnRecord] = []
-        try:
-            self._socket = self._opened.enter_context(
-                client.connect(
-                    f"ws{self.url.removeprefix('http')}/ws",
-                    additional_headers=self._headers,
-                    compression=None,
-                    proxy=None,
-                    max_size=None,
-                )
-            )
-        except (OSError, ValueError) as error:
-            raise ServerError(f"no server at {url}: {error}; start it: agent-envs serve") from error
 
     def reset(self, **task: Any) -> str:
         """Start an episode: the first message.
@@ -104,13 +85,15 @@ class Remote:
 
     def tasks(self, split: str) -> list[dict[str, Any]]:
         """The tasks of a split, as arguments of `reset`."""
-        name = self._page("/list_environments")[0]
-        listed: list[dict[str, Any]] = self._page(f"/{name}/tasks", {"split": split})["tasks"]
+        name = self._connection.read_page("/list_environments")[0]
+        listed: list[dict[str, Any]] = self._connection.read_page(
+            f"/{name}/tasks", {"split": split}
+        )["tasks"]
         return listed
 
     def close(self) -> None:
         """End the session."""
-        self._opened.close()
+        self._connection.close()
 
     def __enter__(self) -> Self:
         return self
@@ -125,35 +108,10 @@ class Remote:
 
     def _take(self, kind: str, data: dict[str, Any]) -> dict[str, Any]:
         """The observation that answers a message."""
-        from websockets.exceptions import ConnectionClosed
-
-        try:
-            with suppress(ConnectionClosed):  # the server may have said why
-                self._socket.send(json.dumps({"type": kind, "data": data}))
-            answer = json.loads(self._socket.recv(timeout=self.timeout))
-        except (ConnectionClosed, TimeoutError) as error:
-            self.close()
-            said = str(error) or f"no answer within {self.timeout:g} s"
-            raise ServerError(f"{self.url} ended the session: {said}; connect again") from error
-        if answer["type"] == "error":
-            raise ServerError(f"{self.url}: {answer['data']['message']}")
-        observation: dict[str, Any] = answer["data"]["observation"]
+        answer = self._connection.send(kind, data)
+        observation: dict[str, Any] = answer["observation"]
         self.session, self.message = observation["session"], observation["text"]
         for name in ("images", "task_id", "goal", "success", "truncated"):
             setattr(self, name, observation[name])
-        self.done = answer["data"]["done"]
+        self.done = answer["done"]
         return observation
-
-    def _page(self, path: str, asked: dict[str, Any] | None = None) -> Any:
-        body = None if asked is None else json.dumps(asked).encode()
-        headers = self._headers | ({} if body is None else {"Content-Type": "application/json"})
-        request = Request(f"{self.url}{path}", body, headers)  # noqa: S310
-        try:
-            with build_opener(ProxyHandler({})).open(request, timeout=self.timeout) as answer:
-                return json.load(answer)
-        except HTTPError as error:
-            with error:
-                said = json.load(error).get("detail", error.reason)
-            raise ServerError(f"{self.url}{path}: {said}") from error
-        except URLError as error:
-            raise ServerError(f"no server at {self.url}: {error.reason}") from error

@@ -7,6 +7,7 @@ ours, and the columns of the data set say which one is played. Left out: images.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -14,16 +15,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import credit
-from agent_envs_adapters import check_version
+from agent_envs_adapters import check_attributes, check_call, use_peer
 from agent_envs_adapters.episodes import Episodes, text_episodes
 from credit.rows import rows_of
 
-check_version("skyrl-gym", "0.4")
+with use_peer("skyrl-gym", "0.4"):
+    import skyrl_gym
+    from skyrl_gym.envs.base_text_env import BaseTextEnv, BaseTextEnvStepOutput
 
-from collections.abc import Iterable, Mapping, Sequence
-
-import skyrl_gym
-from skyrl_gym.envs.base_text_env import BaseTextEnv, BaseTextEnvStepOutput
+    check_call(skyrl_gym.register, "id", entry_point="module:Class")
+    dict(skyrl_gym.registry)
+    BaseTextEnvStepOutput(observations=[], reward=0.0, done=True, metadata={})
+    check_attributes(BaseTextEnv, "turns", "max_turns")
 
 if TYPE_CHECKING:
     from credit import Estimator

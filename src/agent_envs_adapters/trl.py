@@ -8,6 +8,7 @@ as they were sampled. Left out: images, and context "turn", whose prompts are no
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -18,19 +19,34 @@ import torch
 
 import credit as estimators
 from agent_envs.vector import call_concurrently, waits
-from agent_envs_adapters import check_version
+from agent_envs_adapters import check_attributes, check_call, use_peer
 from agent_envs_adapters.episodes import require_text
 from credit.rows import TurnRecord, token_advantages
 from trainer.model.chat import Chat
 from trainer.model.pretrained import count_positions
 
-check_version("trl", "1.16")
+with use_peer("trl", "1.16"):
+    from accelerate.utils import gather_object
+    from datasets import Dataset
+    from trl import GRPOConfig, GRPOTrainer
 
-from collections.abc import Iterator, Mapping, Sequence
-
-from accelerate.utils import gather_object
-from datasets import Dataset
-from trl import GRPOConfig, GRPOTrainer
+    check_call(GRPOTrainer, None, None, None, rollout_func=None)
+    check_call(GRPOTrainer._generate_single_turn, None, [], None, {}, 1)  # noqa: SLF001
+    check_call(GRPOTrainer._generate_and_score_completions, None, [])  # noqa: SLF001
+    check_call(
+        GRPOTrainer._get_per_token_logps_and_entropies,  # noqa: SLF001
+        *(None, None, None, None, 1),
+        batch_size=1,
+        compute_entropy=True,
+    )
+    check_attributes(
+        GRPOTrainer,
+        *("_tokenizer", "_metrics", "_step", "eos_token_ids", "generation_config", "use_vllm"),
+        *("num_generations", "num_generations_eval", "max_completion_length"),
+    )
+    check_attributes(
+        GRPOConfig, "mask_truncated_completions", "gradient_accumulation_steps", "seed"
+    )
 
 if TYPE_CHECKING:
     from agent_envs_adapters.episodes import Episodes

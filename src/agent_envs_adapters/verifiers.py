@@ -7,24 +7,29 @@ harnesses of verifiers start a program for each turn. Left out: images, and cont
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from typing_extensions import override
 
 import credit
 from agent_envs.replies import join_thought
-from agent_envs_adapters import check_version
+from agent_envs_adapters import check_attributes, check_call, use_peer
 from agent_envs_adapters.episodes import text_episodes
 from credit.rows import rows_of
 
-check_version("verifiers", "0.4")
+with use_peer("verifiers", "0.4"):
+    import verifiers.v1 as vf
+    from openai import AsyncOpenAI
+    from pydantic import Field
+    from verifiers.v1.dialects.chat import message_to_wire
 
-from collections.abc import Iterable, Iterator
-
-import verifiers.v1 as vf
-from openai import AsyncOpenAI
-from pydantic import Field
-from verifiers.v1.dialects.chat import message_to_wire
+    message_to_wire(vf.UserMessage(content="text"))
+    vf.ProgramResult(exit_code=0, stdout="", stderr="")
+    check_call(vf.Trace.record_reward, None, "outcome", 0.0)
+    check_call(vf.Trace.record_metrics, None, {})
+    check_attributes(vf.Trace, "nodes", "info", "ok", "agent", "id")
+    check_attributes(vf.Harness, "resolve_prompt")
 
 if TYPE_CHECKING:
     import numpy as np

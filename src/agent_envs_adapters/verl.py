@@ -27,16 +27,35 @@ from uuid import uuid4
 import numpy as np
 
 import credit
-from agent_envs_adapters import check_version
+from agent_envs_adapters import check_attributes, check_call, use_peer
 from agent_envs_adapters.episodes import Episodes, require_text
 from credit.rows import rows_of, spans_of
 
 try:
-    check_version("verl", "0.9")
-    from verl import DataProto
-    from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput, register
-    from verl.trainer.ppo.core_algos import register_adv_est
-    from verl.utils.profiler import simple_timer
+    with use_peer("verl", "0.9"):
+        from verl import DataProto
+        from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput, register
+        from verl.trainer.ppo.core_algos import register_adv_est
+        from verl.utils.profiler import simple_timer
+
+        with simple_timer("tool_calls", {}):
+            AgentLoopOutput(
+                prompt_ids=[1],
+                response_ids=[2],
+                response_mask=[1],
+                response_logprobs=None,
+                reward_score=0.0,
+                num_turns=2,
+                metrics={},
+                extra_fields={},
+            )
+        check_call(AgentLoopBase.ct_build_initial_tokens, None, [])
+        check_call(AgentLoopBase.ct_merge_context_msg, None, [], [], [], [], None)
+        check_call(
+            AgentLoopBase.ct_merge_assistant_token, None, [], [], [], None, assistant_logprobs=None
+        )
+        check_attributes(AgentLoopBase, "rollout_config", "server_manager", "tokenizer")
+        check_call(DataProto, None, {})
 except ImportError as error:  # verl hides why a plug-in cannot be loaded
     logging.getLogger(__name__).warning("the verl plug-in of agent-envs is off: %s", error)
     raise

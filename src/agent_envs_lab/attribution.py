@@ -1,16 +1,18 @@
-"""How much a policy's decisions depend on goal, history and observation, by ablation.
+"""How much a policy's decisions depend on goal, history and observation, and on which turns.
 
-The attribution of a turn to a part of its prompt is the log-probability of the reply with the
-whole prompt minus that without the part (feature ablation, by Captum). Left out: parts within
-parts. A goal that the history repeats counts as history.
+What STAPO analyses after training (Sec. 3, 5.4, App. D, I, K), on any policy. The attribution of a
+turn to a part of its prompt is the log-probability of the reply with the whole prompt minus that
+without the part (feature ablation, by Captum). Left out: parts within parts. A goal that the
+history repeats counts as history.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -19,35 +21,68 @@ from torch import Tensor
 
 import credit
 from agent_envs import evaluation
-from trainer.build import attempt_panel, load_policy, make_rollouts, make_sampler
+from agent_envs.machine import write_text
+from agent_envs_lab.truth import Truth
+from credit.methods import stapo
+from trainer.build import attempt, derive, load_policy, make_held_out, make_sampler
 from trainer.engine.own import OwnEngine
 from trainer.errors import RecipeError
+from trainer.learn.batch import collate, passes
 from trainer.learn.prompts import make_scored_row, prompts
 from trainer.learn.rows import split_values
-from trainer.learn.update import recompute_logprobs
+from trainer.learn.update import recompute_logprobs, token_scores
+from trainer.model.logprobs import CHUNK
 from trainer.play.failures import require_episodes
+from trainer.play.records import Task
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from trainer.learn.rows import Row
     from trainer.model.policy import Policy
     from trainer.play.records import Episode
     from trainer.recipe import Recipe
 
 PARTS = ("goal", "history", "observation")
+BLIND = (*PARTS, "both")
+"""Prompts that are recorded; the last, STAPO's trajectory-blind one, lacks goal and history."""
 
 
 @dataclass(frozen=True)
 class Attribution:
-    """Attribution of N turns to the parts of their prompts.
+    """Attribution of N turns to the parts of their prompts, and what else is known of each.
 
     Attributes:
         gains: Log-probability that each reply loses without each of `PARTS`, [N, 3], nats.
-        outliers: Share of turns whose entropy is an outlier on the panel, by STAPO's fences.
+        trajectory: What it loses without goal and history, a token, [N], nats.
+        divergence: KL from the whole to the trajectory-blind prompt, a token, [N], nats (Eq. 4).
+        unusual: -1 and +1 where the entropy is below and above STAPO's fences (Eq. 2-3), else 0,
+            [N]; it is normalised within states if tasks have several rollouts.
+        advantage: Step-level advantage of each turn, [N] (Eq. 7); 0 where a state occurs once.
+        success: Whether the episode of each turn succeeded, [N].
     """
 
     gains: NDArray[np.float64]
-    outliers: float
+    trajectory: NDArray[np.float64]
+    divergence: NDArray[np.float64]
+    unusual: NDArray[np.int64]
+    advantage: NDArray[np.float64]
+    success: NDArray[np.bool_]
+
+    def list_measures(self) -> dict[str, NDArray[np.float64]]:
+        """Values of turns by name: of all, and of outliers and inliers where there are both."""
+        out = self.unusual != 0
+        made = {"kl": self.divergence, "attribution": self.trajectory, "outliers": out * 1.0}
+        if out.any():
+            made["outliers_low"] = (self.unusual[out] < 0) * 1.0
+            made["outliers_high"] = (self.unusual[out] > 0) * 1.0
+        columns = {
+            "advantage": self.advantage,
+            "attribution": self.trajectory,
+            "kl": self.divergence,
+            "success": self.success * 1.0,
+        }
+        return made | _split(columns, out)
 
     @property
     def mean(self) -> NDArray[np.float64]:
@@ -67,8 +102,13 @@ class Attribution:
         return share
 
 
-def attribute(policy: Policy, episodes: Sequence[Episode], *, tokens: int) -> Attribution:
-    """Attribution of the turns of episodes that recorded the prompts without each part.
+def attribute(
+    policy: Policy,
+    episodes: Sequence[Episode],
+    *,
+    tokens: int,
+) -> Attribution:
+    """Attribution of the turns of episodes that recorded the prompts `BLIND`.
 
     Raises:
         RecipeError: The package captum is not installed.
@@ -96,23 +136,111 @@ def attribute(policy: Policy, episodes: Sequence[Episode], *, tokens: int) -> At
 
     gains = FeatureAblation(score).attribute(torch.ones(len(turns), len(PARTS)))
     columns = credit.Turns.from_episodes(episodes)
-    # One episode for each task has no states to compare, hence plain entropy.
-    unusual = credit.STAPO(entropy="shannon").mask(columns)
-    return Attribution(gains.double().numpy(), float(unusual.mean()))
+    whole, blind = (
+        [make_scored_row(given[part], step, turn) for turn, (given, step) in enumerate(turns)]
+        for part in ("", "both")
+    )
+    seeing, guessing = (
+        split_values(rows, recompute_logprobs(policy, rows, tokens=tokens))
+        for rows in (whole, blind)
+    )
+    lost = [float((a - b).mean()) for a, b in zip(seeing, guessing, strict=True)]
+    # One rollout for each task has no states to compare, hence plain entropy.
+    several = len(set(columns.group.tolist())) < len(episodes)
+    method = credit.STAPO(entropy="normalized" if several else "shannon")
+    values = method.outlier_score(columns)
+    low, high = stapo.fences(values, method.lam)
+    return Attribution(
+        gains=gains.double().numpy(),
+        trajectory=np.array(lost),
+        divergence=measure_divergence(policy, whole, blind, tokens=tokens),
+        unusual=(values > high).astype(int) - (values < low),
+        advantage=method.step_advantage(columns),
+        success=np.array([one.success for one in episodes])[columns.trajectory],
+    )
 
 
-def attribute_model(recipe: Recipe, source: Path | None = None) -> Attribution:
-    """Attribution of a recipe's model, or of a checkpoint, over the evaluation panel."""
-    held_out = make_rollouts(recipe, recipe.eval.split, blind=PARTS)
-    panel = evaluation.draw_panel(held_out.panel, recipe.eval.tasks)
-    policy = load_policy(recipe.policy, source)
-    sampler = make_sampler(recipe, OwnEngine(policy), policy, recipe.eval.temperature)
-    played = require_episodes(attempt_panel(recipe, sampler, held_out, panel))
+def measure_divergence(
+    policy: Policy, whole: Sequence[Row], blind: Sequence[Row], *, tokens: int
+) -> NDArray[np.float64]:
+    """Exact KL of each reply after the whole prompt from that after the blind one: -> [N].
+
+    Source: STAPO Eq. 4, a mean over tokens, in nats.
+    """
+    made = np.zeros(len(whole))
+    longer = [a if len(a.ids) > len(b.ids) else b for a, b in zip(whole, blind, strict=True)]
+    few = CHUNK // policy.vocabulary
+    with torch.no_grad():
+        for part, _ in passes(longer, tokens, replies=few):
+            full, less = (
+                collate([side[n] for n in part], policy.device) for side in (whole, blind)
+            )
+            scores = token_scores(policy, full), token_scores(policy, less)
+            made[part] = stapo.kl_from_logits(*scores, full.row, len(part)).cpu().numpy()
+    return made
+
+
+def attribute_model(
+    recipe: Recipe, source: Path | None = None, *, rollouts: int = 1
+) -> Attribution:
+    """Attribution of a recipe's model, or of a checkpoint, over the evaluation panel.
+
+    With several rollouts a task they are drawn at the temperature of training.
+    """
+    policy, played = play_panel(recipe, source, rollouts=rollouts)
     return attribute(policy, played, tokens=recipe.update.tokens)
 
 
+def play_panel(
+    recipe: Recipe, source: Path | None = None, *, rollouts: int = 1
+) -> tuple[Policy, list[Episode]]:
+    """The policy, and its episodes on the evaluation panel, which recorded the prompts `BLIND`."""
+    held_out = make_held_out(recipe, blind=BLIND)
+    panel = evaluation.draw_panel(held_out.panel, recipe.eval.tasks)
+    policy = load_policy(recipe.policy, source)
+    chosen = recipe.eval.temperature if rollouts == 1 else recipe.sampling.temperature
+    sampler = make_sampler(recipe, OwnEngine(policy), policy, chosen)
+    tasks = [
+        Task(task_id, group, seed=0)
+        for group, task_id in enumerate(panel.task_ids)
+        for _ in range(rollouts)
+    ]
+    seed = derive(recipe.run.seed, 0, "evaluation")
+    return policy, require_episodes(attempt(held_out, tasks, sampler, seed, group=rollouts))
+
+
+def split_truth(path: Path) -> dict[str, NDArray[np.float64]]:
+    """True and estimated advantages of outliers and inliers of a measured truth, by name.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+    """
+    truth = Truth.load(path)
+    method = credit.STAPO()
+    true = truth.value_after - truth.value_before
+    out = method.mask(truth.turns)
+    columns = {"true_advantage": true, "advantage": method.step_advantage(truth.turns)}
+    return _split(columns, out)
+
+
+def _split(columns: dict[str, Any], out: NDArray[np.bool_]) -> dict[str, NDArray[np.float64]]:
+    """Values of outliers and of inliers, by name; nothing where there are not both."""
+    if not out.any() or out.all():
+        return {}
+    return {
+        f"{name}_{kind}": values[mask]
+        for name, values in columns.items()
+        for kind, mask in (("outliers", out), ("inliers", ~out))
+    }
+
+
+def save(found: dict[str, NDArray[np.float64]], path: Path) -> None:
+    """Write the mean of each measure as JSON, which `agent-envs paper` reads."""
+    write_text(path, json.dumps({name: float(values.mean()) for name, values in found.items()}))
+
+
 def table(results: dict[str, Attribution]) -> Table:
-    """Attributions of several policies side by side."""
+    """Attributions of several policies side by side; intervals are Student's, 95%, over turns."""
     from agent_envs.cli.console import DataTable
 
     made = DataTable(title="log-probability a reply loses without", title_justify="left", box=None)
@@ -122,5 +250,8 @@ def table(results: dict[str, Attribution]) -> Table:
     for i, part in enumerate(PARTS):
         cells = [f"{r.mean[i]:+.2f} ({r.share[i]:.0%})" for r in results.values()]
         made.add_row(part, *cells)
-    made.add_row("unusual entropy", *[f"{r.outliers:.1%} of turns" for r in results.values()])
+    measured = [one.list_measures() for one in results.values()]
+    for name in dict.fromkeys(name for one in measured for name in one):
+        cells = [evaluation.describe_mean(one[name]) if name in one else "–" for one in measured]
+        made.add_row(name, *cells)
     return made

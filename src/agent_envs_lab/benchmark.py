@@ -23,6 +23,7 @@ import numpy as np
 
 import credit
 from agent_envs_lab.fidelity import Fidelity, compare
+from agent_envs_lab.intervals import average
 from agent_envs_lab.truth import Truth
 from credit.estimators import import_object
 from credit.methods.has import Progressive
@@ -52,9 +53,11 @@ ENTRIES: dict[str, tuple[str, dict[str, Any]]] = {
     "hgpo": ("hgpo", {}),
     "rtmc": ("rtmc", {}),
     "rtmc, gamma 1": ("rtmc", {"gamma": 1.0}),
+    "signal": ("signal", {}),
     "kevin": ("kevin", {}),
     "kevin, gamma 1": ("kevin", {"gamma": 1.0}),
     "turn_rloo": ("turn_rloo", {}),
+    "rebn": ("rebn", {}),
 }
 """Estimators that are ranked: name of the row, name and options for `credit.make`."""
 BASELINE = "grpo"
@@ -180,17 +183,36 @@ def render_table(truth: Truth, ranked: Ranking) -> str:
 
 
 def render_overview(results: Sequence[Ranking]) -> str:
-    """Each method over several truths: mean difference to GRPO, truths above, below, and in all."""
-    found: dict[str, list[Score]] = {}
+    """Each method over several truths, by correlation and by gradient: mean difference to GRPO.
+
+    Its interval is over the task groups of these truths, not over other environments. Beside it are
+    the truths in which the method is above and below GRPO, those in all, and its rank by gradient.
+    """
+    found: dict[str, dict[str, list[Score]]] = {"pearson": {}, "gradient": {}}
     for ranked in results:
         for name, one in ranked.differences.items():
-            found.setdefault(name, []).append(one.pearson)
-    rows = [f"{'':18}{'mean difference to GRPO':>24}{'above':>7}{'below':>7}{'truths':>8}"]
-    mean = {name: float(np.mean([one.value for one in every])) for name, every in found.items()}
-    for name in sorted(found, key=lambda name: -mean[name]):
-        signs = [one.apart for one in found[name]]
-        above, below = signs.count(1), signs.count(-1)
-        rows.append(f"{name:18}{mean[name]:+24.3f}{above:7}{below:7}{len(found[name]):8}")
+            for what, scores in found.items():
+                if (score := getattr(one, what)) is not None:
+                    scores.setdefault(name, []).append(score)
+    mean = {
+        what: {name: average(every) for name, every in scores.items()}
+        for what, scores in found.items()
+    }
+    order = {
+        what: sorted(scores, key=lambda name: -scores[name].value) for what, scores in mean.items()
+    }
+    told = "correlation to GRPO", "gradient to GRPO"
+    head = "".join(f"{what:>24}{'above':>7}{'below':>7}{'truths':>8}" for what in told)
+    rows = [f"{'':18}{head}{'rank':>6}"]
+    for name in order["pearson"]:
+        row = f"{name:18}"
+        for what, scores in found.items():
+            signs = [one.apart for one in scores.get(name, ())]
+            middle = mean[what].get(name)
+            shown = f"{middle.value:+.3f} {str(middle).partition(' ')[2]}" if middle else "–"
+            row += f"{shown:>24}{signs.count(1):7}{signs.count(-1):7}{len(signs):8}"
+        place = order["gradient"].index(name) + 1 if name in order["gradient"] else "–"
+        rows.append(f"{row}{place:>6}")
     return "\n".join(rows)
 
 

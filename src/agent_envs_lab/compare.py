@@ -1,7 +1,7 @@
 """Two runs compared on the tasks of one panel: difference of success, its interval, an exact test.
 
 Both evaluations are read from the run folders; nothing is played. Left out: differences between
-seeds, for which `agent-envs study` trains several.
+seeds, for which `agent-envs paper` trains several.
 """
 
 from __future__ import annotations
@@ -65,10 +65,11 @@ def side(folder: Path, step: int | None = None) -> Side:
     run = RunFolder(folder)
     known, total = dict(run.read_evaluations()), total_steps(tree)
     if run.damaged and (total if step is None else step) not in known:
-        raise CompareError(
-            f"{run.damaged[0]}; evaluate the run again, or read it with the agent-envs that wrote "
-            "it"
+        again = (
+            f"write it again with `agent-envs eval {folder} --out {folder}/eval/step_{total}.json`"
         )
+        remedy = again if step in {None, total} else "compare another step, with --step"
+        raise CompareError(f"{run.damaged[0]}; {remedy}")
     if not known:
         raise CompareError(
             f"{folder} has no evaluation yet; a run writes one when reinforcement learning starts "
@@ -167,11 +168,13 @@ def table(first: Side, second: Side) -> Group:
     made = DataTable(box=None, pad_edge=False)
     for name in ("", "first", "second"):
         made.add_column(name, no_wrap=True)
-    for kind in [*one.by_type, None] if len(one.by_type) > 1 else [None]:
-        rates = [x.overall if kind is None else x.by_type.get(kind) for x in (one, other)]
-        label = "success" if kind is None else kind or "no type"
+    for kind in [*one.by_stratum, None]:
+        rates = [x.overall if kind is None else x.by_stratum.get(kind) for x in (one, other)]
+        label = "success" if kind is None else kind
         made.add_row(label, *(_short(rate) for rate in rates))
     made.add_row("mean return", *(f"{np.mean(x.returns):.3g}" for x in (one, other)))
+    for name in one.measures:
+        made.add_row(name, *(x.describe_measure(name) for x in (one, other)))
     made.add_row("valid turns", *(f"{x.valid:.1%}" for x in (one, other)))
     made.add_row("turns a task", *(f"{np.mean(x.turns):.1f}" for x in (one, other)))
     runs = zip(("first ", "second"), (first, second), strict=True)

@@ -15,15 +15,26 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 import numpy as np
 import torch
 
-from agent_envs.web import ServerError
+from agent_envs.evaluation import draw_panel
+from agent_envs.net.web import ServerError
 from agent_envs_lab import memory
 from credit.filters import is_dead
-from trainer.build import derive, load_policy, make_engine, make_rollouts, make_sampler
+from trainer.build import (
+    check_apart,
+    derive,
+    load_policy,
+    make_engine,
+    make_held_out,
+    make_rollouts,
+    make_sampler,
+)
 from trainer.learn.rows import join_values, make_rows
 from trainer.learn.update import recompute_logprobs
 from trainer.methods import make_method
 from trainer.play.source import draw_tasks
-from trainer.run.checks import check_columns
+from trainer.run.checks import check_columns, find_unmet_states
+from trainer.run.diagnosis import Evidence, diagnose
+from trainer.run.needs import GIB
 
 if TYPE_CHECKING:
     from trainer.model.policy import Policy
@@ -49,7 +60,11 @@ def examine(recipe: Recipe) -> Iterator[Finding]:
     method = make_method(recipe)
     rollouts = make_rollouts(recipe, recipe.env.split, blind=method.blind)
     try:
-        panel, held_out = rollouts.panel, make_rollouts(recipe, recipe.eval.split).panel
+        panel, held_out = rollouts.panel, make_held_out(recipe).panel
+        check_apart(
+            draw_panel(panel, recipe.env.games, "env.games"),
+            draw_panel(held_out, recipe.eval.tasks),
+        )
         check_columns(recipe.credit.name, method, rollouts)
     except (ValueError, OSError, ImportError) as error:
         yield Finding("error", "environment", str(error))
@@ -60,6 +75,8 @@ def examine(recipe: Recipe) -> Iterator[Finding]:
         f"{len(panel.task_ids)} training tasks from {panel.source}, "
         f"{len(held_out.task_ids)} for evaluation",
     )
+    if unmet := find_unmet_states(recipe.credit.name, method, rollouts):
+        yield Finding("warning", "anchors", unmet)
     try:
         policy = load_policy(recipe.policy)
     except (ValueError, OSError, ImportError) as error:
@@ -92,7 +109,7 @@ def examine(recipe: Recipe) -> Iterator[Finding]:
             return
         finally:
             engine.close()
-    yield _signal(played, warm=recipe.sft.steps > 0)
+    yield _signal(recipe, played)
     yield from _costs(policy, recipe, played, seconds)
 
 
@@ -116,7 +133,7 @@ def _model(policy: Policy) -> Finding:
 def _memory(policy: Policy, recipe: Recipe, *, reference: bool, twin: bool) -> Finding:
     parts = memory.estimate_memory(policy, recipe, reference=reference, twin=twin)
     there, needed = memory.read_total(policy.device), sum(parts.values())
-    share = f"about {needed / memory.GIB:.2g} of {there / memory.GIB:.2g} GiB"
+    share = f"about {needed / GIB:.2g} of {there / GIB:.2g} GiB"
     said = f"{share}: {memory.describe_parts(parts)}"
     if needed <= _FULL * there:
         return Finding("ok", "memory", said)
@@ -139,7 +156,7 @@ def _resolution(policy: Policy, rate: float) -> Finding:
     return Finding("ok", "precision", said)
 
 
-def _signal(played: list[Episode], *, warm: bool) -> Finding:
+def _signal(recipe: Recipe, played: list[Episode]) -> Finding:
     dead = is_dead([one.outcome for one in played], [one.group for one in played])
     alive = float(np.mean(~dead))
     success = float(np.mean([episode.success for episode in played]))
@@ -149,16 +166,12 @@ def _signal(played: list[Episode], *, warm: bool) -> Finding:
         f"{len(played)} rollouts: success {success:.0%}, valid turns {valid:.0%}, cut {cut:.0%}; "
         f"{alive:.0%} are in groups whose outcomes differ"
     )
-    if alive > 0:
+    found = diagnose(Evidence(recipe, played))
+    if found is None:
         return Finding("ok", "signal", said)
-    if warm:
-        return Finding("ok", "signal", f"{said}; this is before the warm start (sft.steps)")
-    return Finding(
-        "warning",
-        "signal",
-        f"{said}: outcomes alone teach nothing here; add a warm start (sft.steps), more "
-        "sampling.rollouts or easier tasks",
-    )
+    if recipe.sft.steps:
+        return Finding("ok", "signal", f"{said}; {found.cause}, before the warm start (sft.steps)")
+    return Finding("warning", "signal", f"{said}. {found}")
 
 
 def _costs(

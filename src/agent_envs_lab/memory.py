@@ -10,16 +10,15 @@ import torch
 from trainer.learn.batch import collate
 from trainer.learn.rows import Row
 from trainer.model.logprobs import CHUNK
+from trainer.run.needs import GIB, MOMENTS
 
 if TYPE_CHECKING:
     from trainer.model.policy import Policy
     from trainer.recipe import Recipe
 
-GIB = 2.0**30
 _SHORT, _LONG = 32, 96  # tokens of two rows that are measured
 _HEAD_COPIES = 3  # of the logits of a chunk: scores, their softmax, and the gradient
 _HALF = 2.0  # bytes of a bfloat16 number
-_MOMENTS = {"adamw": 8.0, "adamw8bit": 2.0, "adamw8bit-sr": 2.0}  # bytes of a trained weight
 
 
 def estimate_memory(
@@ -46,7 +45,7 @@ def estimate_memory(
     parts = {
         "weights": sum(p.numel() * size[key] for key, p in held.items()),
         "gradients": sum(p.numel() * size[id(p)] for p in mine),
-        "moments of AdamW": _MOMENTS[recipe.update.optimizer] * trained,
+        "moments of AdamW": MOMENTS[recipe.update.optimizer] * trained,
     }
     if policy.dtype != torch.float32:
         cast = (p.numel() for key, p in held.items() if key in matrices and size[key] > _HALF)
@@ -111,9 +110,9 @@ def describe_parts(parts: dict[str, float]) -> str:
 
 
 def suggest_remedy(parts: dict[str, float]) -> str:
-    """What to change so that the largest part gets smaller."""
-    largest = max(parts, key=parts.__getitem__)
-    if largest in ("activations", "logits of a chunk"):
+    """What to change so that the largest part that options change gets smaller."""
+    largest = max(parts.keys() - {"logits of a chunk"}, key=parts.__getitem__)
+    if largest == "activations":
         return "set policy.gradient_checkpointing=true or lower update.tokens"
     if largest == "keys and values of sampling":
         return "lower sampling.rows or sampling.max_tokens"

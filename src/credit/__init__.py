@@ -17,7 +17,9 @@ from credit.methods.istar import IStar, Prime
 from credit.methods.kevin import Kevin
 from credit.methods.mgr import MGR
 from credit.methods.mt_grpo import MTGRPO, MTRLOO
+from credit.methods.rebn import ReBN
 from credit.methods.rtmc import RTMC
+from credit.methods.signal import SignalCritic
 from credit.methods.stapo import STAPO
 from credit.methods.trace import TRACE
 from credit.methods.trajectory import GRPO, RLOO, DrGRPO, MergedGRPO, Reinforce, ReinforcePP
@@ -48,9 +50,11 @@ __all__ = [
     "MissingColumn",
     "Prime",
     "Progressive",
+    "ReBN",
     "Reinforce",
     "ReinforcePP",
     "Rows",
+    "SignalCritic",
     "TurnRLOO",
     "TurnRecord",
     "Turns",

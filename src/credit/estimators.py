@@ -17,7 +17,9 @@ from credit.methods.istar import IStar, Prime
 from credit.methods.kevin import Kevin
 from credit.methods.mgr import MGR
 from credit.methods.mt_grpo import MTGRPO, MTRLOO
+from credit.methods.rebn import ReBN
 from credit.methods.rtmc import RTMC
+from credit.methods.signal import SignalCritic
 from credit.methods.stapo import STAPO
 from credit.methods.trace import TRACE
 from credit.methods.trajectory import GRPO, RLOO, DrGRPO, MergedGRPO, Reinforce, ReinforcePP
@@ -30,8 +32,9 @@ Estimator: TypeAlias = Callable[[Turns, np.random.Generator | None], Array]
 """Function from turns and a random generator to the advantage of each turn: [N] float64.
 
 An estimator that reads an optional column of `Turns` lists it in a tuple attribute `needs`. One
-that reads the outcome as success, 0 or 1, has the attribute `reads_success = True`, and one whose
-`gold_logprob` is that of the frozen reference `reads_reference = True`.
+that reads the outcome as success, 0 or 1, has the attribute `reads_success = True`, one whose
+`gold_logprob` is that of the frozen reference `reads_reference = True`, and one that compares turns
+with equal anchors `reads_anchors = True`.
 """
 
 METHODS: dict[str, type[Any]] = {
@@ -51,10 +54,12 @@ METHODS: dict[str, type[Any]] = {
     "mt_grpo": MTGRPO,
     "mt_rloo": MTRLOO,
     "prime": Prime,
+    "rebn": ReBN,
     "reinforce": Reinforce,
     "reinforce_pp": ReinforcePP,
     "rloo": RLOO,
     "rtmc": RTMC,
+    "signal": SignalCritic,
     "stapo": STAPO,
     "stapo_dynamic": STAPO,
     "trace": TRACE,

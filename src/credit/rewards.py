@@ -1,9 +1,9 @@
 """Reward wrappers for Gymnasium environments that follow the info contract, and verifiers of turns.
 
-Each wrapper adds one term to the reward and reports it under `info["reward_terms"][name]`, so that
-the sum can be audited. An environment may report the terms of its own reward there too. Wrappers
-can be stacked in any order. Put `TurnVerifier` outside a parser if it has to read whole replies.
-Methods that compare the trajectories of a group need a batch and are estimators instead.
+Each wrapper adds one term to the reward and reports it under `info["reward_terms"][name]`. With
+"own", what the environment itself pays, the terms sum to the reward. Wrappers can be stacked in any
+order, outside `agent_envs.ParseReply` and inside `agent_envs.Prompt`. Methods that compare the
+trajectories of a group need them all: `GroupReward` returns their credit when a group has ended.
 
 A verifier is a rule-based score of one turn: a function from an `Exchange` to a number in [0, 1].
 The six of MT-GRPO §3.2 are here. They read the accepted answers from `info["answers"]`.
@@ -11,13 +11,16 @@ The six of MT-GRPO §3.2 are here. They read the accepted answers from `info["an
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import gymnasium as gym
+import numpy as np
 from gymnasium.utils import RecordConstructorArgs
+from gymnasium.vector import VectorEnv, VectorWrapper
 
-from credit.estimators import find_misfit, import_object
+from credit.estimators import Estimator, estimate, find_misfit, import_object, make
+from credit.rows import TurnRecord, rows_of
 from credit.validation import (
     LARGEST,
     as_finite,
@@ -27,6 +30,10 @@ from credit.validation import (
     clip_rounding,
 )
 
+OWN = "own"
+"""Key of `info["reward_terms"]`: what the environment itself pays."""
+ROUNDING = 1e-9  # of the sum of a reward's terms
+MIN_COPIES = 2  # of a group
 TAGS = ("reasoning", "tool", "answer")
 PAPER_WEIGHTS = {
     "tool_execution": 0.2,
@@ -162,29 +169,70 @@ def _has_answer(text: str, info: Mapping[str, Any]) -> bool:
     return any(answer in text.lower() for answer in _accepted_answers(info))
 
 
+def _check_layer(wrapper: Any, env: gym.Env[Any, Any]) -> None:
+    """Check that the wrappers of `env` belong inside a new one, by `wrapper_layer` and `name`.
+
+    The layers are those of `agent_envs.replies.check_layer`.
+    """
+    outer = type(wrapper).__name__
+    while isinstance(env, gym.Wrapper):
+        inner, layer = type(env).__name__, getattr(env, "wrapper_layer", 0)
+        if layer == wrapper.wrapper_layer and getattr(env, "name", "") == wrapper.name:
+            raise ValueError(f"{env} has a {wrapper.name} already; leave the second {outer} out")
+        if layer > wrapper.wrapper_layer or isinstance(env, gym.wrappers.Autoreset):
+            raise ValueError(f"{outer} belongs inside {inner}: {inner}({outer}(env))")
+        env = env.env
+
+
+def _require_info(name: str, required: Sequence[str], info: Mapping[str, Any]) -> None:
+    """Check that an environment reports what a wrapper reads."""
+    if missing := set(required) - set(info):
+        remedy = "agent_envs.testing.check_agent_env checks what an environment must return"
+        raise KeyError(f"{name} reads info[{min(missing)!r}], which is absent; {remedy}")
+
+
+def _read_terms(reward: float, info: Mapping[str, Any]) -> dict[str, float]:
+    """The terms of a reward; all of it is the environment's own if `info` has none."""
+    return dict(info.get("reward_terms", {OWN: reward}))
+
+
 class _RewardTerm(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Adds `term(action, observation, info)` to the reward of each step, under its `name`."""
 
     name: str
     required_info: tuple[str, ...] = ()
+    wrapper_layer: ClassVar[int] = 2
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        _check_layer(self, env)
+        super().__init__(env)
 
     def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
         """Start an episode; the reset has no term."""
         observation, info = self.env.reset(**options)
-        if missing := set(self.required_info) - set(info):
-            remedy = "agent_envs.testing.check_agent_env checks what an environment must return"
-            raise KeyError(f"{self.name} reads info[{min(missing)!r}], which is absent; {remedy}")
+        _require_info(self.name, self.required_info, info)
         self.start_episode(info)
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Take one step and add the term to its reward."""
+        """Take one step and add the term to its reward.
+
+        Raises:
+            ValueError: The terms so far do not sum to the reward, because of another wrapper.
+        """
         observation, reward, terminated, truncated, info = self.env.step(action)
+        paid = float(reward)
+        terms = _read_terms(paid, info)
+        if abs(sum(terms.values()) - paid) > ROUNDING * max(1.0, abs(paid)):
+            shown = f"the reward is {paid}, and info['reward_terms'] sums to {sum(terms.values())}"
+            raise ValueError(
+                f"{shown}; a wrapper inside {type(self).__name__} changes the reward without a "
+                f"term: put it outside, {self.env}"
+            )
         own = dict(info)
-        term = self.term(action, observation, own)
-        others = info.get("reward_terms", {})
-        own["reward_terms"] = {**others, self.name: others.get(self.name, 0.0) + term}
-        return observation, float(reward) + term, terminated, truncated, own
+        term = float(self.term(action, observation, own))
+        own["reward_terms"] = {**terms, self.name: term}
+        return observation, paid + term, terminated, truncated, own
 
     def start_episode(self, info: dict[str, Any]) -> None:
         """Forget the previous episode."""
@@ -262,11 +310,12 @@ class RepetitionPenalty(_RewardTerm):
 
 
 class ValiditySignal(_RewardTerm):
-    """MGR's R_local of the turn, computed online; see `mgr.MGR.local_reward`.
+    """MGR's ungated R_local, not MGR: failures are paid like successes; `GroupReward` has the gate.
 
     term = scale (v + h_temporal + h_repeat)
 
-    Actions are compared by `info["action"]` if a parser reports it, else by the action itself.
+    Actions are compared by `info["action"]` if a parser reports it, else by the action itself. See
+    `mgr.MGR.local_reward`.
 
     Source: MGR Eq. 3-5.
 
@@ -389,6 +438,10 @@ class TurnVerifier(_RewardTerm):
         super().__init__(env)
         self.weights = chosen
 
+    def start_episode(self, info: dict[str, Any]) -> None:
+        """Report no verifiers' rewards yet."""
+        info.setdefault("turn_reward", {})
+
     def term(self, action: Any, observation: Any, info: dict[str, Any]) -> float:
         """Weighted sum of the verifiers for this turn."""
         turn = Exchange(str(action), str(observation), info)
@@ -408,3 +461,205 @@ def _repetition(
     taken = str(info.get("action", action))
     seen[taken] += 1
     return -alpha * max(seen[taken] - q, 0)
+
+
+class GroupReward:
+    """Credit of every turn of a group, the copies of one task, by a method that compares them.
+
+    Each copy in `envs` takes the place of the one that was given and records its turns. When all
+    have ended, `compute_rewards` returns `credit.make(method)` on them. With "mgr" an invalid turn
+    is never paid. The rewards of the environment do not change.
+
+    The outcome is `info["success"]` if the method reads success (MGR, PRIME), else what the
+    environment itself paid for the last turn. A reset begins the episode of a copy anew. What the
+    method computes over a batch, such as MGR's gate, it computes over the group; for a batch of
+    groups give the `records` of all to `credit.rows_of`.
+
+    Args:
+        envs: The copies, at least 2, with their parsers and reward wrappers: a list of
+            environments, or a vector environment, whose later episodes by autoreset do not count.
+        method: Name of a method, see `credit.names()`.
+        options: Options of the method.
+
+    Attributes:
+        envs: The copies that record, as a list or a vector environment.
+        estimator: The method.
+        records: The turns of each copy so far.
+
+    Raises:
+        TypeError: `envs` is neither.
+        ValueError: Fewer than 2 copies, an environment twice, an unknown method or option, or a
+            method that reads what no environment reports.
+    """
+
+    def __init__(
+        self,
+        envs: Sequence[gym.Env[Any, Any]] | VectorEnv[Any, Any, Any],
+        method: str = "mgr",
+        **options: Any,
+    ) -> None:
+        self.estimator: Estimator = make(method, **options)
+        if unknown := set(getattr(self.estimator, "needs", ())) - {"turn_reward"}:
+            raise ValueError(
+                f"{method} reads {min(unknown)}, which the model knows and no environment reports; "
+                "record it in a credit.TurnRecord for each turn and use credit.rows_of"
+            )
+        self.envs: Any
+        if isinstance(envs, VectorEnv):
+            self.envs, count = _RecordedVector(envs, self), envs.num_envs
+        elif isinstance(envs, Sequence) and all(isinstance(env, gym.Env) for env in envs):
+            self.envs = [GroupRewardCopy(env, self, copy) for copy, env in enumerate(envs)]
+            count = len({id(env) for env in envs})
+            if count < len(envs):
+                raise ValueError("envs has one environment twice; make each copy by itself")
+        else:
+            raise TypeError(
+                f"envs must be a list of environments or a vector environment, got {envs!r:.80}"
+            )
+        if count < MIN_COPIES:
+            raise ValueError(
+                f"a group compares at least {MIN_COPIES} copies of a task, got {count}"
+            )
+        self.records: list[list[TurnRecord]] = [[] for _ in range(count)]
+        self.clear()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether every copy has played an episode to its end."""
+        return all(map(self.has_played, range(len(self.records))))
+
+    def compute_rewards(self, rng: np.random.Generator | None = None) -> list[list[float]]:
+        """The credit of each turn of each copy; the next reset begins another group.
+
+        Args:
+            rng: For a method that draws, as MGR's gate; make one generator for a run.
+
+        Raises:
+            ValueError: A copy has not ended its episode; and what the method refuses.
+            TypeError: `rng` is missing.
+        """
+        for copy in range(len(self.records)):
+            if not self.has_played(copy):
+                raise ValueError(f"copy {copy} has not ended its episode; play all to the end")
+        table = rows_of(self.records, [0] * len(self.records))
+        credit = table.advantage(estimate(self.estimator, table.turns, rng))
+        ends = np.cumsum([len(turns) for turns in self.records])[:-1]
+        self._computed = True
+        return [part.tolist() for part in np.split(credit, ends)]
+
+    def has_played(self, copy: int) -> bool:
+        """Whether a copy has played its episode to the end."""
+        turns = self.records[copy]
+        return bool(turns) and turns[-1].outcome is not None
+
+    def clear(self) -> None:
+        """Forget all turns, to begin another group."""
+        self.records = [[] for _ in self.records]
+        self._before: list[Mapping[str, Any] | None] = [None for _ in self.records]
+        self._tasks: dict[int, str] = {}
+        self._computed = False
+
+    def begin_episode(self, copy: int, info: Mapping[str, Any]) -> None:
+        """Begin the episode of a copy after its reset."""
+        _require_info("GroupReward", ("goal", "valid", "progress", "anchor", "success"), info)
+        if self._computed:
+            self.clear()
+        self.records[copy], self._before[copy] = [], info
+        self._tasks[copy] = task = str(info.get("task_id", ""))
+        for other, played in self._tasks.items():
+            if played != task:
+                raise ValueError(
+                    f"copy {copy} plays {task!r:.60} and copy {other} {played!r:.60}; give all "
+                    "resets the same seed or options, and clear() a group that is given up"
+                )
+
+    def record_turn(
+        self, copy: int, action: Any, reward: Any, info: Mapping[str, Any], *, ended: bool
+    ) -> None:
+        """Record a turn of a copy whose episode has not ended."""
+        if (before := self._before[copy]) is None:
+            return
+        paid = float(reward)
+        own = float(_read_terms(paid, info).get(OWN, paid)) if ended else 0.0
+        success = bool(info["success"])
+        by_success = getattr(self.estimator, "reads_success", False)
+        self._before[copy] = None if ended else info
+        self.records[copy].append(
+            TurnRecord(
+                task_id=str(info.get("task_id", "")),
+                goal=str(info["goal"]),
+                step=len(self.records[copy]),
+                action=str(info.get("action", action)).encode(errors="replace").decode(),
+                anchor=str(before["anchor"]),
+                valid=bool(info["valid"]),
+                invalid_reason=str(info.get("invalid_reason", "")),
+                progress=float(info["progress"]),
+                progress_before=float(before["progress"]),
+                reward=paid - own,
+                turn_reward=info.get("turn_reward", {}),
+                outcome=(float(success) if by_success else own) if ended else None,
+                success=success if ended else None,
+            )
+        )
+
+
+class GroupRewardCopy(gym.Wrapper[Any, Any, Any, Any]):
+    """One of the environments in `GroupReward.envs`; the group gets its turns."""
+
+    wrapper_layer: ClassVar[int] = 4
+    name = "GroupReward"
+
+    def __init__(self, env: gym.Env[Any, Any], group: GroupReward, copy: int) -> None:
+        _check_layer(self, env)
+        super().__init__(env)
+        self.group, self.copy = group, copy
+
+    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+        """Begin the episode of this copy anew."""
+        observation, info = self.env.reset(**options)
+        self.group.begin_episode(self.copy, info)
+        return observation, info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Take one step and record it."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        ended = terminated or truncated
+        self.group.record_turn(self.copy, action, reward, info, ended=ended)
+        return observation, reward, terminated, truncated, info
+
+
+class _RecordedVector(VectorWrapper[Any, Any, Any]):
+    """The copies of a `GroupReward` as a vector environment."""
+
+    def __init__(self, env: VectorEnv[Any, Any, Any], group: GroupReward) -> None:
+        super().__init__(env)
+        self.group = group
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> Any:
+        """Begin a group; with `options["reset_mask"]` only copies whose episode has not ended."""
+        mask = (options or {}).get("reset_mask", [True] * self.num_envs)
+        observations, infos = self.env.reset(seed=seed, options=options)
+        if all(mask):
+            self.group.clear()
+        for copy in np.flatnonzero(mask).tolist():
+            if not self.group.has_played(copy):
+                self.group.begin_episode(copy, _read_copy(infos, copy))
+        return observations, infos
+
+    def step(self, actions: Any) -> Any:
+        """Take one step in every copy and record those whose first episode runs."""
+        result = _, rewards, terminated, truncated, infos = self.env.step(actions)
+        for copy, ended in enumerate(np.logical_or(terminated, truncated).tolist()):
+            info = _read_copy(infos, copy)
+            info = info.get("final_info", info)  # with autoreset in the same step
+            self.group.record_turn(copy, actions[copy], rewards[copy], info, ended=ended)
+        return result
+
+
+def _read_copy(infos: Mapping[str, Any], copy: int) -> dict[str, Any]:
+    """The info of one copy in that of a vector environment, which has a mask `_key` for a key."""
+    return {
+        key: _read_copy(value, copy) if isinstance(value, dict) else value[copy]
+        for key, value in infos.items()
+        if f"_{key}" in infos and infos[f"_{key}"][copy]
+    }

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,16 +15,17 @@ import numpy as np
 import torch
 
 from agent_envs import evaluation
+from trainer import recipe as recipes
 from trainer.engine import Decoding, Sampler
 from trainer.engine.own import OwnEngine
-from trainer.errors import Problems
+from trainer.errors import Problems, RecipeError
 from trainer.model import pretrained
 from trainer.model.policy import Model, Policy
 from trainer.play import failures
 from trainer.play.partner import PolicyPartner
 from trainer.play.records import Task
 from trainer.play.rollout import Rollouts
-from trainer.run.checkpoint import CheckpointError, Checkpoints
+from trainer.run.checkpoint import find_latest
 from trainer.scale import parallel
 from trainer.scale.pool import Pool, PooledRollouts
 
@@ -36,6 +37,13 @@ if TYPE_CHECKING:
     from trainer.play.partner import PartnerOptions
     from trainer.play.records import Episode
     from trainer.recipe import Recipe
+
+
+_CHOICE = {
+    "free": "",
+    "admissible": ", admissible actions only",
+    "auto": ", admissible actions where they are listed",
+}  # of a way to decode, as an evaluation tells it
 
 
 def derive(seed: int, step: int, purpose: str) -> int:
@@ -94,6 +102,26 @@ def make_rollouts(recipe: Recipe, split: str, *, blind: tuple[str, ...] = ()) ->
     )
 
 
+def make_held_out(recipe: Recipe, *, blind: tuple[str, ...] = ()) -> Rollouts:
+    """Rollouts on the tasks of the recipe's evaluation, from data of its own if it has some."""
+    env = replace(recipe.env, data=recipe.eval.data or recipe.env.data)
+    return make_rollouts(replace(recipe, env=env), recipe.eval.split, blind=blind)
+
+
+def check_apart(training: Panel, held_out: Panel) -> None:
+    """Check that no task of an evaluation was made from what a task of training was made from.
+
+    Raises:
+        RecipeError: Some were.
+    """
+    if shared := held_out.find_shared(training):
+        raise RecipeError(
+            f"training (split {training.split!r}) and evaluation (split {held_out.split!r}) share "
+            f"{len(shared)} situations that tasks are made from, the first {shared[0][:60]!r}; set "
+            "another eval.split, or other data for one of the two (env.data, eval.data)"
+        )
+
+
 @lru_cache(maxsize=1)
 def load_pool(actors: int) -> Pool:
     """The actors of Ray, shared by training and evaluation."""
@@ -130,8 +158,7 @@ def evaluate_policy(
     temperature = sampler.decoding.temperature
     played, failed = failures.split_attempts(attempt_panel(recipe, sampler, held_out, panel))
     decoding = f"temperature {temperature:g}" if temperature else "greedy"
-    if recipe.sampling.decode != "free":
-        decoding += f", {recipe.sampling.decode} actions only"
+    decoding += _CHOICE[recipe.sampling.decode]
     lost = [failure.task_id for failure in failed]
     return evaluation.summarize(panel, played, decoding=decoding, failed=lost), failed
 
@@ -154,23 +181,31 @@ def attempt_panel(
     return attempt(held_out, tasks, sampler, derive(recipe.run.seed, 0, "evaluation"))
 
 
+def _open_trained(recipe: Recipe, trained: Recipe) -> Panel:
+    """The tasks that a run was trained on, opened as those of its evaluation."""
+    env = replace(recipe.env, id=trained.env.id, data=trained.env.data)
+    panel = make_rollouts(replace(recipe, env=env), trained.env.split).panel
+    return evaluation.draw_panel(panel, trained.env.games, "env.games")
+
+
 def evaluate_model(recipe: Recipe, run: Path | None = None) -> Evaluation:
     """Evaluate a recipe's model, or the newest checkpoint of a run, on the recipe's panel.
 
     Raises:
         CheckpointError: The run has no checkpoint yet, or none is valid.
+        RecipeError: The run was trained on what the panel evaluates.
         LimitError: The environment failed in more tasks than `sampling.failures` allows.
     """
     torch.set_num_threads(recipe.run.threads or cores())
-    source = None if run is None else Checkpoints(run / "checkpoints").latest()
-    if run is not None and source is None:
-        raise CheckpointError(f"{run} has no checkpoint yet; train on with --resume")
+    source = None if run is None else find_latest(run)
     problems = Problems()
     with problems.note():
         pretrained.open_model(str(source or recipe.policy.model))
     with problems.note():
-        held_out = make_rollouts(recipe, recipe.eval.split)
+        held_out = make_held_out(recipe)
         panel = evaluation.draw_panel(held_out.panel, recipe.eval.tasks)
+        if run is not None and panel.origins:
+            check_apart(_open_trained(recipe, recipes.load(run)), panel)
     problems.refuse()
     policy = load_policy(recipe.policy, source)
     with (
@@ -179,11 +214,5 @@ def evaluate_model(recipe: Recipe, run: Path | None = None) -> Evaluation:
     ):
         sampler = make_sampler(recipe, engine, policy, recipe.eval.temperature)
         result, failed = evaluate_policy(recipe, sampler, held_out, panel)
-    failures.check_limit(failed, len(panel.task_ids), recipe.sampling.failures, "evaluation")
-    if failed:
-        warnings.warn(
-            f"{len(failed)} of {len(panel.task_ids)} tasks count as not solved, because their "
-            f"environment failed; the first, {failed[0]}",
-            stacklevel=2,
-        )
+    failures.warn_of_lost(failed, len(panel.task_ids), recipe.sampling.failures)
     return result

@@ -1,9 +1,10 @@
 """The commands `agent-envs train`, `eval`, `report` and `recipes`."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 RecipeWords = Annotated[
     list[str],
     typer.Argument(
-        metavar="ENVIRONMENT METHOD [MODEL] [KEY=VALUE]...",
+        metavar="ENVIRONMENT METHOD [MODEL] [paper=NAME] [KEY=VALUE]...",
         help="Names listed by `agent-envs recipes`, a TOML file or a run folder; then options to "
         "change, e.g. run.seed=1 policy.model=Qwen/Qwen2.5-1.5B-Instruct.",
     ),
@@ -104,19 +105,31 @@ def is_run(folder: str | Path) -> bool:
     return os.path.isfile(Path(folder) / "config.toml")
 
 
-def load_recipe(words: Sequence[str]) -> tuple["Recipe", Path | None]:
+def load_recipe(
+    words: Sequence[str], say: Callable[[str], object] | None = None
+) -> tuple["Recipe", Path | None]:
     """The recipe that words name, and the run folder if one is among them.
 
     The words are looked up before torch is imported, so that a mistake is refused at once.
+
+    Args:
+        words: As in `RecipeWords`.
+        say: With it a shipped recipe is fitted to this machine for a model folder of the user's
+            own, and each change is said.
 
     Raises:
         RecipeError: A word or option is unknown, the words are no whole recipe, or there are others
             beside a run folder.
     """
     from trainer.errors import RecipeError
-    from trainer.recipes import compose
+    from trainer.recipes import PAPER, compose
+    from trainer.recipes import names as known
 
-    options = [word for word in words if "=" in word and not os.path.exists(word)]
+    options = [
+        word
+        for word in words
+        if "=" in word and not word.startswith(PAPER) and not os.path.exists(word)
+    ]
     names = [word for word in words if word not in options]
     run = next((Path(name) for name in names if is_run(name)), None)
     if run and len(names) > 1:
@@ -124,10 +137,25 @@ def load_recipe(words: Sequence[str]) -> tuple["Recipe", Path | None]:
             f"{run} is a run folder and has its whole recipe, got {' '.join(names)}; give the "
             "folder and options KEY=VALUE, or the parts of a recipe"
         )
-    parts = run or compose(names)
+    parts = run or compose(names, options)
     from trainer import recipe as recipes
 
-    return recipes.load(parts, options), run
+    made = recipes.load(parts, options)
+    own = os.path.isdir(made.policy.model) and "policy.model" in map(recipes.key_of, options)
+    if (
+        say is None
+        or run
+        or not own
+        or {*names} & {*known("model")}
+        or any(map(os.path.isfile, names))
+    ):
+        return made, run
+    from trainer.run.needs import fit_recipe
+
+    made, changed = fit_recipe(partial(recipes.load, parts), options)
+    for line in changed:
+        say(f"fitted to this machine: {line}")
+    return made, None
 
 
 def train(
@@ -142,11 +170,12 @@ def train(
     track: Track = None,
 ) -> None:
     """Train with a recipe: warm start, reinforcement learning, evaluation, report."""
-    made, given = load_recipe(recipe)
+    page, is_first = make_console(), os.environ.get("RANK", "0") == "0"
+    page.quiet = not is_first
+    made, given = load_recipe(recipe, partial(page.print, soft_wrap=True))
     from trainer.train import train as run
 
     folder = out or given or Path("runs") / made.name
-    page, is_first = make_console(), os.environ.get("RANK", "0") == "0"
     try:
         run(made, folder, resume=resume, console=page, track=track or ())
     except KeyboardInterrupt as error:
@@ -168,14 +197,34 @@ def evaluate(
     out: Annotated[
         Path | None, make_out_option("Save the evaluation as JSON.", folder=False)
     ] = None,
+    *,
+    endpoint: Annotated[
+        str,
+        typer.Option(
+            metavar="URL",
+            help="Play with a chat model behind an OpenAI-compatible server, e.g. "
+            "https://api.openai.com/v1; the key is in $OPENAI_API_KEY.",
+        ),
+    ] = "",
+    form: Annotated[
+        str, typer.Option(help="Prompt of that model: react or reflexion; else the recipe's own.")
+    ] = "",
 ) -> None:
     """Play a fixed panel: success with 95% intervals, overall and by task type."""
     from agent_envs import evaluation
-    from trainer.build import evaluate_model
 
-    made, run = load_played(run_or_model, recipe, options or (), READ)
     other = None if against is None else evaluation.load(against)
-    result = evaluate_model(made, run)
+    if endpoint:
+        from trainer.play.prompted import evaluate_player, load_player
+
+        player = load_player(run_or_model, endpoint, form, recipe or DEFAULT, options or ())
+        result = evaluate_player(player, out)
+    elif form:
+        raise typer.BadParameter(f"--form {form} is for a model behind --endpoint URL")
+    else:
+        from trainer.build import evaluate_model
+
+        result = evaluate_model(*load_played(run_or_model, recipe, options or (), READ))
     page = make_console()
     if out is not None:  # first, so that nothing is lost where the panels differ
         result.save(out)
@@ -224,11 +273,12 @@ def recipes(
     recipe: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[ENVIRONMENT METHOD [MODEL]]", help="Show the settings of this recipe instead."
+            metavar="[ENVIRONMENT METHOD [MODEL] [paper=NAME]]",
+            help="Show the settings of this recipe instead.",
         ),
     ] = None,
 ) -> None:
-    """List environments, methods and models, or the settings of a recipe."""
+    """List environments, papers, methods and models, or the settings of a recipe."""
     from trainer import recipes as shipped
 
     page = make_console()

@@ -31,18 +31,19 @@ from trainer.model.policy import Model
 from trainer.options import (
     STRICT,
     Count,
-    NonNegative,
     Positive,
     Threads,
     flatten,
     make_options,
     refuse_broken,
 )
-from trainer.play.environments import Env, PromptOptions
+from trainer.play.environments import Env, Eval, PromptOptions
 from trainer.play.partner import PartnerOptions
 
 BesidePolicy: TypeAlias = Literal["critic", "prm", "turnrd", "judge"]
 """Models that learn, or are asked, beside the policy."""
+_LONG = {"eval.data"}
+"""Options that are never meant without their section: `data=/folder` is that of training."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -85,23 +86,6 @@ class Credit:
     options: dict[str, Any] = field(default_factory=dict)
     model: Literal["", "none", BesidePolicy] = ""
     models: dict[BesidePolicy, dict[str, Any]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, config=STRICT)
-class Eval:
-    """Evaluation on a fixed panel.
-
-    Attributes:
-        split: Split the panel is drawn from.
-        tasks: Tasks of the panel, 0 for the whole split.
-        every: Steps between evaluations, 0 for none; start and end are always evaluated.
-        temperature: 0 is greedy.
-    """
-
-    split: str = "valid_unseen"
-    tasks: Count = 100
-    every: Count = 0
-    temperature: NonNegative = 0.0
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -161,15 +145,17 @@ def load(recipe: str | Path | recipes.Composition, overrides: Iterable[str] = ()
         tree = _read_run(config)
     else:
         words = [recipe] if os.path.isfile(recipe) else str(recipe).split()
-        tree = recipes.compose(words).tree()
+        overrides = list(overrides)
+        tree = recipes.compose(words, overrides).tree()
     pairs, problems = [], Problems()
     for override in overrides:
         with problems.note():
             pairs.append(_assignment(override))
     problems.refuse()
-    before = tree.get("credit", {}).get("name")
-    if any(key == ("credit", "name") and value != before for key, value in pairs):
-        tree.get("credit", {}).pop("options", None)  # they belong to another estimator
+    for section, name in (("credit", "name"), ("env", "id")):
+        before = tree.get(section, {}).get(name)
+        if any(key == (section, name) and value != before for key, value in pairs):
+            tree.get(section, {}).pop("options", None)  # they belong to another one
     for key, value in pairs:
         recipes.set_option(tree, key, value)
     return parse(tree)
@@ -250,7 +236,7 @@ def _full(path: recipes.Key) -> recipes.Key:
     known = _options(Recipe)
     if len(path) > 1 or path[0] in known:
         return path
-    found = [option for option in known if option.split(".")[-1] == path[0]]
+    found = [one for one in known if one.split(".")[-1] == path[0] and one not in _LONG]
     if not found:
         raise RecipeError(_explain_unknown(path[0]))
     if found[1:]:

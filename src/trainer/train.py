@@ -31,9 +31,7 @@ from credit.filters import has_signal
 from trainer import recipe as recipes
 from trainer.build import cores, derive, make_engine
 from trainer.learn import sft
-from trainer.learn.rows import make_rows
 from trainer.methods import Experience
-from trainer.play.source import draw_tasks
 from trainer.run import report
 from trainer.run.checkpoint import Checkpoints
 from trainer.run.checks import check_folder
@@ -65,8 +63,10 @@ class Loop(Session):
         """Take the steps up to the last one."""
         self.stop.began = True
         self.stop_if_asked()
-        if self.step == 0 and not self.warm:
-            self.start()
+        if self.step == 0:
+            self.log_step("start", 1, self.evaluate())
+            if not self.expert:
+                self.start()
         while self.pending or self.step < self.last:
             if not self.pending:
                 self.stop_if_asked()
@@ -89,6 +89,7 @@ class Loop(Session):
         if self.step >= self.warm and self.is_due(self.recipe.eval.every):
             self.stop_if_asked()
             values |= self.evaluate()
+            self.watch.note_evaluation(values["eval_success"])
         done = self.step - self.warm
         self.log_step(*(("rl", done) if done > 0 else ("sft", self.step)), values)
         self.pending = {}
@@ -99,19 +100,8 @@ class Loop(Session):
 
     def imitate(self) -> dict[str, float]:
         """One supervised step on demonstrations of newly drawn training tasks."""
-        recipe = self.recipe
-        count, seed = recipe.sft.episodes, recipe.run.seed
-        drawn = draw_tasks(self.tasks, tasks=count, rollouts=1, seed=seed, step=self.step)
-        attempts = sft.attempt_demonstrations(
-            self.training,
-            drawn,
-            self.policy,
-            recipe.sft.expert,
-            thoughts=recipe.sampling.decode == "free",
-        )
-        shown = self.drop_failed(attempts, len(drawn))
-        rows = make_rows(shown, max_tokens=recipe.sampling.max_tokens)
-        return sft.imitate(self.learner, rows) | {"failed": self.failed}
+        rows = self.demonstrate(self.step)
+        return sft.imitate(self.learner, rows) | {"failed": self.failed} | self.check_imitation()
 
     def improve(self) -> dict[str, float]:
         """One step of reinforcement learning, as in the algorithm box of this module."""
@@ -140,10 +130,7 @@ class Loop(Session):
             more=more,
         )
         if not rows:
-            self.log.say(
-                f"step {self.step}: no update, because no group has anything to learn from: all "
-                "outcomes of a group are equal"
-            )
+            self.log.say(f"step {self.step}: no update, because in no group outcomes differ")
         self.kl_coefficient = values["kl_coefficient"]
         tokens = sum(episode.tokens for episode in played)
         values |= differences | describe(played)
@@ -154,8 +141,8 @@ class Loop(Session):
             "failed": self.failed,
             "skipped": float(not rows),
         }
-        if said := self.stalled.note_step(values):
-            self.log.warning(self.step, said)
+        if found := self.watch.note_step(played, values):
+            self.log.warning(self.step, str(found))
         return values
 
 
@@ -213,6 +200,6 @@ def _prepare(recipe: Recipe, folder: Path, lock: FolderLock, *, resume: bool) ->
     folder.mkdir(parents=True, exist_ok=True)
     lock.path.touch()
     if forked := _enter(recipe, folder, lock, resume=resume):
-        last = max(Checkpoints(folder / "checkpoints").steps(), default=0)
-        note_warning(folder, last, f"from here on with {forked}")
+        steps = [0, *Checkpoints(folder / "checkpoints").steps()]
+        note_warning(folder, max(steps), f"from here on with {forked}")
     recipes.save(recipe, folder / "config.toml")

@@ -9,7 +9,7 @@ from agent_envs import ParseReply
 from agent_envs.appworld.env import read_reply
 from agent_envs.replies import guess_action, read_action
 from agent_envs.search_qa.replies import read_request
-from agent_envs.sotopia.acts import parse_act
+from agent_envs.sotopia.talk import parse_act
 
 NOTHING = None  # valid=False, "format", and no action
 THOUGHTS = [  # {good} is what the model commits to, {bad} what it only considers
@@ -28,6 +28,13 @@ THOUGHTS = [  # {good} is what the model commits to, {bad} what it only consider
     ("{bad}<channel|>{good}", True),
     ("{bad}<|end|><|start|>assistant<|channel|>final<|message|>{good}<|return|>", True),
     ("{bad}<|end|><|start|>assistant<|channel|>final<|message|>{good}<|end|>\n", True),
+    ("{bad}<|end|><|start|>assistant<|channel|>final <|constrain|>json<|message|>{good}", True),
+    ("<unused94>thought\n{bad}<unused95>{good}<end_of_turn>\n", True),
+    ("<|inner_prefix|>{bad}<|inner_suffix|>{good}<|eot_id|>", True),
+    ("<longcat_think>{bad}</longcat_think>{good}</s>", True),
+    ("<mm:think>{bad}</mm:think><scratchpad>{bad}</scratchpad>{good}<|im_end|>", True),
+    ("<reflection>{bad}</reflection><reason>{bad}</reason>{good}", True),
+    ("<unused94>thought\n{good}", False),
     ("analysisMaybe {bad}assistantfinal{good}", True),
     ("<think></thi</think>nk>{bad}</think>{good}", True),
     ("<think>[THINK]{bad}[/THINK] {bad}</think>{good}", True),
@@ -44,7 +51,7 @@ THOUGHTS = [  # {good} is what the model commits to, {bad} what it only consider
     ("analysisWe could {good}", False),
     ("<|START_THINKING|>{good}<|END_THINKING|>", False),
 ]
-TOOL = '<tool>{"name": "wiki_search", "args": {"query": "Chad"}}</tool>'
+TOOL = '<tool>{"name": "wiki_search", "args": {"query": "town"}}</tool>'
 CODE = "print(apis.supervisor.show_profile())"
 BLOCK = f"\n```python\n{CODE}\n```"
 READERS = {  # what it makes, {good}, {bad}, the action of {good}
@@ -67,20 +74,20 @@ READERS = {  # what it makes, {good}, {bad}, the action of {good}
         "right",
     ),
     "search": (
-        lambda: gym.make("SearchQA-v0"),
-        "<search>Chad</search>",
+        lambda: gym.make("SearchQA-v1"),
+        "<search>town</search>",
         "<answer>Beijing</answer>",
-        "<search>Chad</search>",
+        "<search>town</search>",
     ),
-    "wiki": (lambda: gym.make("WikiSearch-v0"), TOOL, "<answer>Beijing</answer>", TOOL),
+    "wiki": (lambda: gym.make("WikiSearch-v1"), TOOL, "<answer>Beijing</answer>", TOOL),
     "appworld": (
-        lambda: gym.make("AppWorld-v0", sandbox="best-effort"),
+        lambda: gym.make("AppWorld-v1", sandbox="best-effort"),
         BLOCK,
         "\n```python\napis.supervisor.complete_task()\n```\n",
         CODE,
     ),
     "sotopia": (
-        lambda: ParseReply(gym.make("Sotopia-v0")),
+        lambda: ParseReply(gym.make("Sotopia-v1")),
         "<action>Good morning.</action>",
         "<action>My limit is 11.</action>",
         "Good morning.",
@@ -101,12 +108,12 @@ OWN = {  # replies of one reader, and the action that it takes
     ],
     "attempt": [("<think>right", NOTHING), ("<think><action>right</action>", NOTHING)],
     "search": [
-        (f"{T}**<search>Chad</search>**", "<search>Chad</search>"),
-        (f"{T}```\n<search>Chad</search>\n```", "<search>Chad</search>"),
-        (f"{T}<search>Chad</search>{T}", "<search>Chad</search>"),
-        (f"{T}<Search>Chad</Search>", NOTHING),
-        (f"{T}<search>Chad</answer>", NOTHING),
-        (f"{T}<search>Chad</search> or <answer> Beijing </answer>", NOTHING),
+        (f"{T}**<search>town</search>**", "<search>town</search>"),
+        (f"{T}```\n<search>town</search>\n```", "<search>town</search>"),
+        (f"{T}<search>town</search>{T}", "<search>town</search>"),
+        (f"{T}<Search>town</Search>", NOTHING),
+        (f"{T}<search>town</answer>", NOTHING),
+        (f"{T}<search>town</search> or <answer> Beijing </answer>", NOTHING),
         (f"{T}[TOOL_CALLS][{{}}]", NOTHING),
         (f"{T}<search>\ud800</search>", NOTHING),
     ],
@@ -160,9 +167,6 @@ def test_nobody_speaks_a_thought(said, good):
     [
         *(said.format(good="My limit is 11.") for said, is_said in THOUGHTS if not is_said),
         "<Action>Good morning.</Action>",
-        "<scratchpad>My limit is 11.</scratchpad>Good morning.",
-        "Good morning.<|im_end|>",
-        "Good morning.</s>",
         f"<tool_call>{ACT}</tool_call>",
         f"[TOOL_CALLS][{ACT}]",
         f"{ACT[:-1]},}}",

@@ -44,6 +44,7 @@ def test_an_episode_from_outside():
         "admissible_actions": ["left", "right"],
         "task_id": "toy/train/4",
         "turn": 0,
+        "reward_terms": {"own": 0.0},
         "cells": [0, 1, 2, 3],
     }
     assert list(info)[:-1] == list(INFO_KEYS)

@@ -4,7 +4,9 @@ import io
 from dataclasses import replace
 from math import comb
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,12 +29,12 @@ def evaluation(success, **changes):
         panel_hash="abc",
         decoding="greedy",
         task_ids=[f"t{n}" for n in range(count)],
-        task_types=["pick" if n % 2 else "look" for n in range(count)],
         success=success,
         returns=[float(x) for x in success],
         turns=[3] * count,
         valid=0.5,
         repeated=0.1,
+        strata={"kind": ["pick" if n % 2 else "look" for n in range(count)]},
     )
     return replace(made, **changes)
 
@@ -67,9 +69,9 @@ def test_paired_by_hand():
     assert compare_paired(first, first).p == 1.0
 
 
-def test_by_type():
+def test_by_stratum():
     # rows 0, 2 are "look", rows 1, 3 "pick"
-    found = evaluation([True, False, True, True]).by_type
+    found = evaluation([True, False, True, True]).by_stratum
     assert {kind: (x.successes, x.count) for kind, x in found.items()} == {
         "look": (2, 2),
         "pick": (1, 2),
@@ -79,12 +81,12 @@ def test_by_type():
 def test_a_kind_of_task_has_a_row_whatever_its_name_and_no_kind_has_none():
     console = Console(file=io.StringIO(), width=100)
     console.print(
-        evaluations.make_table(evaluation([True, False], task_types=["[/pick]", "a\x1b"]))
+        evaluations.make_table(evaluation([True, False], strata={"kind": ["[/pick]", "a\x1b"]}))
     )
     shown = console.file.getvalue()
     assert "[/pick]" in shown
     assert "\x1b" not in shown
-    made = evaluations.make_table(evaluation([True, False], task_types=["", ""])).renderables[0]
+    made = evaluations.make_table(evaluation([True, False], strata={})).renderables[0]
     assert list(made.columns[0].cells) == ["overall", "valid turns"]
 
 
@@ -121,6 +123,9 @@ def test_a_draw_is_fixed_and_in_order(panel):
     assert drawn.hash != panel.hash
     assert evaluations.draw_panel(panel, 0) is panel
     assert evaluations.draw_panel(panel, 4).hash == panel.hash
+    made = replace(panel, origins=dict.fromkeys(panel.task_ids, "one situation"))
+    assert evaluations.draw_panel(made, 2).find_shared(made) == ["one situation"]
+    assert evaluations.draw_panel(made, 2).find_shared(panel) == []
 
 
 @pytest.fixture
@@ -146,3 +151,37 @@ PAIR = evaluation([True, False])
 def test_what_is_refused(call, message):
     with pytest.raises((ValueError, FileNotFoundError), match=message):
         call()
+
+
+def test_a_measure_of_a_stratum_and_the_mean_over_strata():
+    strata = {"level": ["L0"] * 4, "kind": ["pick", "pick", "pick", "look"]}
+    scores = [0.2, None, 0.4, 0.9]
+    found = evaluation([True, False, False, True], strata=strata, measures={"score": scores})
+    assert found.read_measure("score").tolist() == [0.2, 0.4, 0.9]
+    assert found.read_measure("score/look").tolist() == [0.9]
+    assert found.read_measure("success/mean").tolist() == pytest.approx([1.0, 1 / 3])  # look, pick
+    assert found.read_measure("turns/L0").tolist() == [3.0] * 4
+    with pytest.raises(KeyError, match=r"no measure 'scor', did you mean 'score'.; there are succ"):
+        found.read_measure("scor")
+    with pytest.raises(KeyError, match="no task of stratum 'L9' has 'score'; strata are L0, pick"):
+        found.read_measure("score/L9")
+
+
+def test_a_mean_has_the_interval_of_student():
+    # 1 and 3: mean 2, s = sqrt(2), t(0.975, 1) = 12.7062, so 2 -+ 12.7062
+    assert evaluations.describe_mean(np.array([1.0, 3.0])) == "2 [-10.7–14.7]"
+    assert evaluations.describe_mean(np.array([0.5, 0.5])) == "0.5"
+
+
+def test_named_values_of_episodes_come_into_the_evaluation_in_the_order_of_the_panel():
+    turn = SimpleNamespace(valid=True, action="a", reward=0.0)
+    played = [
+        SimpleNamespace(
+            success=True, outcome=1.0, steps=[turn], strata={"level": "L0"}, measures={"score": 0.5}
+        ),
+        SimpleNamespace(success=False, outcome=0.0, steps=[turn], strata={}, measures={}),
+    ]
+    panel = Panel("test", ("a", "b", "c"), "embedded")
+    made = evaluations.summarize(panel, played, decoding="greedy", failed=["b"])
+    assert made.strata == {"level": ["L0", "unknown", ""]}
+    assert made.measures == {"score": [0.5, None, None]}

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 
 import gymnasium as gym
@@ -16,6 +17,7 @@ from agent_envs.sokoban import prompt as sokoban
 from agent_envs.sotopia import prompt as sotopia
 from agent_envs.template import SLOTS
 from agent_envs.webshop import prompt as webshop
+from tests.agent_envs.sotopia.test_published import PAIRING, PERSON, SITUATION
 
 # STAPO, Fig. 12 and Fig. 13, as printed.
 FIGURE_12 = """You are an expert agent operating in the ALFRED embodied Environment. \
@@ -63,16 +65,71 @@ def test_the_wording_is_the_papers():
     assert alfworld.TEMPLATE.blind == FIGURE_13
 
 
+@pytest.fixture
+def figure(shared_data):
+    """The words of a prompt that iStar prints, by the name of its environment there."""
+    path = shared_data.parent / "papers" / "istar.txt"
+    if not path.is_file():
+        pytest.skip("needs the texts of the papers beside the test data")
+    text = path.read_text(encoding="utf-8")
+
+    def read(name: str) -> str:
+        _, _, after = text.partition(f"**Prompt template for {name}**")
+        return " ".join(after[: after.index("\nFigure ")].split())
+
+    return read
+
+
+def test_a_turn_of_visualsokoban_as_istar_prints_it(figure):
+    """Fig. 7, word for word but for the drawings, which are described as they are here."""
+    drawings = re.compile(r"Character: A .* should be pushed\.")
+    env = Prompt(gym.make("VisualSokoban-v0"), sokoban.ISTAR, history=0)
+    shown = [env.reset(seed=1)[0], env.step("up")[0]]
+    printed, ours = (
+        [drawings.subn("", " ".join(text.split())) for text in texts]
+        for texts in ([figure("VisualSokoban")] * 2, shown)
+    )
+    assert ours == printed
+    assert printed[0][1] == 1
+    with pytest.raises(ValueError, match="belongs to VisualSokoban and does not fit Sokoban"):
+        Prompt(gym.make("Sokoban-v0"), sokoban.ISTAR)
+
+
+def published(folder):
+    """Sotopia-v0 with a scene of our own and the echo."""
+    rows = {
+        "environment_profiles": [SITUATION | {"agent_goals": ["Stay dry", "Get wet"]}],
+        "env_agent_combo_storages": [PAIRING],
+        "agent_profiles": [PERSON, PERSON | {"agent_id": "A2", "secret": "Is a spy"}],
+    }  # fmt: skip
+    for name, some in rows.items():
+        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, some)))
+    return gym.make("Sotopia-v0", data=folder, split="all", partner="echo", judge="none")
+
+
+def test_a_turn_of_sotopia_as_istar_prints_it(figure, tmp_path):
+    """Fig. 8, word for word, around the context and the conversation."""
+    env = Prompt(ParseReply(published(tmp_path)), history=10)
+    shown = [env.reset(seed=1, options={"task": 1})[0], env.step(reply("Good morning!"))[0]]
+    name = env.unwrapped.talk.scene.characters[1].name
+    for turn, prompt in enumerate(shown, 1):
+        told = re.sub(r"(?s)\n\nHere is the context.*(?=\n\nYou are at Turn)", "", prompt)
+        printed = figure("SOTOPIA").replace("{agent}", name).replace("{turn}", str(turn))
+        assert " ".join(told.split()) == printed
+        assert "Here is the context of this interaction:\nSituation: " in prompt
+
+
 OWN = {
     "AlfWorld-v0": alfworld.TEMPLATE,
-    "AppWorld-v0": appworld.TEMPLATE,
-    "Bifurcation-v0": bifurcation.TEMPLATE,
+    "AppWorld-v1": appworld.TEMPLATE,
+    "Bifurcation-v1": bifurcation.TEMPLATE,
     "EZPoints-v0": ezpoints.TEMPLATE,
-    "SearchQA-v0": search_qa.TEMPLATE,
+    "Points-v0": ezpoints.POINTS,
+    "SearchQA-v1": search_qa.TEMPLATE,
     "Sokoban-v0": sokoban.TEXT_TEMPLATE,
-    "Sotopia-v0": sotopia.TEMPLATE,
+    "Sotopia-v1": sotopia.SHORT,
     "VisualSokoban-v0": sokoban.IMAGE_TEMPLATE,
-    "WebShop-v0": webshop.TEMPLATE,
+    "WebShop-v1": webshop.TEMPLATE,
 }
 
 
@@ -91,12 +148,12 @@ def test_the_default_is_the_environments_own(env_id):
 
 def test_webshops_templates():
     """STAPO, Figures 14 and 15; the goal is told in the full prompt only."""
-    env = Prompt(gym.make("WebShop-v0", data="embedded"))
+    env = Prompt(gym.make("WebShop-v1"))
     prompt, info = env.reset(seed=1)
     goal = info["goal"]
     assert prompt.startswith(
         "You are an expert autonomous agent operating in the WebShop e-commerce environment. Your "
-        f"task is to: {goal}. Prior to this step, you have already taken 0 step(s). Below are the "
+        f"task is to: {goal} Prior to this step, you have already taken 0 step(s). Below are the "
         "most recent 0 observations and the corresponding actions you took: none. You are now at "
         f"step 1 and your current observation is: WebShop [SEP] Instruction: [SEP] {goal} [SEP] "
         "Search. Your admissible actions of the current situation are: ['search[<keywords>]'].\n\n"
@@ -216,9 +273,9 @@ def test_what_is_told_in_words_is_no_place_of_an_image():
     assert env.images == []
 
 
-def test_sotopias_template_shows_context_and_conversation():
-    """iStar, Fig. 8 in substance; the goal stands in the context, which a blind prompt lacks."""
-    env = Prompt(ParseReply(gym.make("Sotopia-v0", data="embedded", family="bargain")), history=10)
+def test_sotopias_template_shows_context_and_conversation(tmp_path):
+    """The goal stands in the context, which a blind prompt lacks."""
+    env = Prompt(ParseReply(published(tmp_path)), history=10)
     prompt, info = env.reset(seed=1, options={"task": 0})
     context = env.unwrapped.talk.scene.render_background(0)
     assert context in prompt
@@ -229,8 +286,8 @@ def test_sotopias_template_shows_context_and_conversation():
     answers = [env.unwrapped.transcript[turn][1] for turn in (1, 2)]
     assert (
         f"{context}\n\nThe conversation since then:\nYou: Good morning!\n{answers[0]}\n"
-        f"You: I could pay $100.\n{answers[1]}\n\nWhat you hear now: {answers[1]}\n\n"
-        "You are at turn 3. Say something to go on, or only 'left the conversation' to end it"
+        f"You: I could pay $100.\n{answers[1]}\n\nWhat you hear now: {answers[1][:-1]}\n\n"
+        "You are at Turn 3. You can say something to interact or just say 'left the conversation'"
     ) in second
     assert env.unwrapped.talk.scene.characters[1].secret not in second
     assert info["goal"] not in env.blind("goal")

@@ -90,6 +90,23 @@ def test_same_step_keeps_the_last_observation_and_info(mode):
         env.close()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("autoreset", ["next_step", "same_step", "disabled"])
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_a_reset_right_after_an_end_begins_the_episode_that_is_played(mode, autoreset):
+    options = {"vectorization_mode": mode, "autoreset": autoreset, "env_kwargs": {"max_turns": 2}}
+    env = make_vec("Hallway-v0", 2, **options)
+    try:
+        for task in (4, 2):
+            assert env.reset(seed=1, options={"task": task})[1]["turn"].tolist() == [0, 0]
+            first, second = (env.step(("look", "look")) for _ in range(2))
+            assert first[4]["task_id"].tolist() == [f"toy/train/{task + 2}"] * 2
+            assert first[4]["turn"].tolist() == [1, 1]
+            assert second[3].tolist() == [True, True]
+    finally:
+        env.close()
+
+
 def test_tasks_wrappers_and_arguments_reach_every_copy():
     env = make_vec("Hallway-v0", 2, env_kwargs={"max_turns": 1}, wrappers=[ParseReply])
     _, info = env.reset(seed=1, options={"task": 4})

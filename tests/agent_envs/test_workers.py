@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hallway import Hallway
 
-from agent_envs import Prompt
+from agent_envs import ParseReply, Prompt
 from agent_envs.alfworld.env import AlfWorld
 from agent_envs.sokoban.env import VisualSokoban
 from agent_envs.webshop.env import WebShop
@@ -96,7 +96,7 @@ def ended(pid, seconds=20.0):
     [
         (Hallway, ["right", "open", "sing"]),
         (AlfWorld, ["look", "inventory", "go to desk 1"]),
-        (partial(WebShop, data="embedded"), ["search[red shirt]", "click[back to search]"]),
+        (WebShop, ["search[red shirt]", "click[back to search]"]),
         (VisualSokoban, ["up", "left", "down", "right"]),
     ],
 )
@@ -112,6 +112,15 @@ def test_an_environment_in_a_worker_shows_what_it_shows_here(made, actions):
     assert repr(seen[0]) == repr(seen[1])
     assert there.panel.task_ids == here.unwrapped.panel.task_ids
     assert (there.max_turns, there.reply_form) == (here.unwrapped.max_turns, "")
+
+
+def test_whole_replies_are_read_in_a_worker_as_here():
+    workers = Workers(partial(ParseReply, Hallway()), processes=1, step_seconds=60)
+    here, (there,) = ParseReply(Hallway()), workers.make_envs(1)
+    for env in (here, there):
+        env.reset(seed=3, options={"task": 1})
+    reply = "<think>On.</think><action>right</action>"
+    assert repr(there.step(reply)) == repr(here.step(reply))
 
 
 def test_environments_are_divided_among_processes_which_end_with_them(odd):

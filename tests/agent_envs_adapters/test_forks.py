@@ -9,7 +9,7 @@ LOOK, BAG = (f"<think></think><action>{one}</action>" for one in ("look", "inven
 
 
 @pytest.mark.parametrize("context", ["history", "turn"])
-@pytest.mark.parametrize("env", ["AlfWorld-v0", "AppWorld-v0", "Sokoban-v0", "VisualSokoban-v0"])
+@pytest.mark.parametrize("env", ["AlfWorld-v0", "AppWorld-v1", "Sokoban-v0", "VisualSokoban-v0"])
 def test_a_fork_continues_and_neither_changes_the_other(env, context):
     source = Episodes(env, context=context, max_turns=4)
     played, alone = source.start(seed=3), source.start(seed=3)

@@ -18,7 +18,7 @@ import credit
 from agent_envs_adapters.episodes import Episodes
 from credit.rows import rows_of
 
-from .solving import WAIT, needs, run_page, solution
+from .solving import WAIT, check_releases, needs, run_page, solution
 
 THERE = importlib.util.find_spec("nemo_gym") is not None
 pytestmark = needs("nemo_gym", "nemo_gym")
@@ -295,3 +295,11 @@ def test_asyncio_reset_of_a_running_session_ends_it(rows):
 
 def test_the_block_of_the_page_runs(tmp_path):
     run_page("nemo_gym", tmp_path)
+
+
+def test_an_untested_release_is_told_and_a_wrong_one_refused():
+    check_releases(
+        "nemo_gym",
+        "nemo-gym",
+        'import resources_servers.gymnasium as base; base.extract_text = lambda: ""',
+    )

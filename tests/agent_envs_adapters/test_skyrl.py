@@ -11,7 +11,7 @@ import credit
 from agent_envs_adapters.episodes import Episodes
 from credit.rows import TurnRecord, rows_of
 
-from .solving import WAIT, needs, run_page, solution
+from .solving import WAIT, check_releases, needs, run_page, solution
 
 THERE = importlib.util.find_spec("skyrl_gym") is not None
 pytestmark = needs("verifiers", "skyrl_gym")
@@ -30,7 +30,7 @@ if THERE:
 
 TASKS = {
     "AlfWorld-v0": {"data": "embedded"},
-    "WebShop-v0": {"data": "embedded"},
+    "WebShop-v1": {},
     "Sokoban-v0": {},
     "EZPoints-v0": {},
 }
@@ -239,3 +239,11 @@ def test_the_trainers_advantages_are_right_aligned_and_padding_gets_nothing(grou
 
 def test_the_block_of_the_page_runs(tmp_path):
     run_page("skyrl", tmp_path)
+
+
+def test_an_untested_release_is_told_and_a_wrong_one_refused():
+    check_releases(
+        "skyrl",
+        "skyrl-gym",
+        "from skyrl_gym.envs import base_text_env as base; del base.BaseTextEnvStepOutput",
+    )

@@ -18,6 +18,8 @@ import credit
 from agent_envs_adapters.episodes import Episodes
 from credit.rows import token_advantages
 
+from .solving import check_releases
+
 ROOT = Path(__file__).parents[2]
 THERE = importlib.util.find_spec("trl") is not None
 WITH_TRL = [
@@ -447,3 +449,12 @@ def test_the_example_trains_evaluates_and_continues(tmp_path, monkeypatch, capsy
         (tmp_path / "runs" / "trl-quickstart" / "end.json").unlink()
     assert "newly solved" in capsys.readouterr().out
     assert (tmp_path / "runs" / "trl-quickstart" / "checkpoint-3").is_dir()
+
+
+@trl
+def test_an_untested_release_is_told_and_a_wrong_one_refused():
+    check_releases(
+        "trl",
+        "trl",
+        "from trl import GRPOTrainer; GRPOTrainer._generate_single_turn = lambda self: 0",
+    )

@@ -17,25 +17,18 @@ import credit
 from agent_envs_adapters.episodes import Episodes
 from credit.rows import rows_of
 
-from .solving import WAIT, needs, run_page, solution
+from .solving import WAIT, check_releases, needs, run_page, save_tokenizer, solution
 
 THERE = importlib.util.find_spec("verifiers") is not None
 pytestmark = needs("verifiers", "verifiers")
 if THERE:
     import verifiers.v1 as vf
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
     from agent_envs_adapters.verifiers import NODES, RECORDS, assign_advantages
 
 TURNS = 12
 OPTIONS = {"max_turns": TURNS, "data": "embedded"}
-TEMPLATE = (
-    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n"
-    "{% if m['reasoning_content'] %}<think>{{ m['reasoning_content'] }}</think>{% endif %}"
-    "{{ m['content'] }}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
 
 
 class Endpoint:
@@ -127,18 +120,7 @@ def solved():
 
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory):
-    """A tokenizer of bytes with a template that keeps the thoughts."""
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    ends = ["<|im_start|>", "<|im_end|>"]
-    made = Tokenizer(models.BPE({one: at for at, one in enumerate([*ends, *sorted(alphabet)])}, []))
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
-    made.add_special_tokens(ends)
-    folder = tmp_path_factory.mktemp("tokenizer")
-    PreTrainedTokenizerFast(
-        tokenizer_object=made, eos_token=ends[1], chat_template=TEMPLATE
-    ).save_pretrained(folder)
-    return folder
+    return save_tokenizer(tmp_path_factory.mktemp("tokenizer"))
 
 
 @pytest.fixture(scope="module")
@@ -292,3 +274,9 @@ def test_traces_without_tokens_are_refused(endpoint, tokenizer, solved):
 def test_the_block_of_the_page_runs(endpoint, tokenizer, tmp_path):
     said = run_page("verifiers", tmp_path, VLLM_URL=endpoint.url, MODEL=str(tokenizer))
     assert "advantages" in said
+
+
+def test_an_untested_release_is_told_and_a_wrong_one_refused():
+    check_releases(
+        "verifiers", "verifiers", "import verifiers.v1 as vf; vf.ProgramResult = lambda code: code"
+    )

@@ -19,7 +19,7 @@ import credit
 from credit.rows import spans_of
 from tests.trainer.conftest import tiny_model, tiny_tokenizer
 
-from .solving import make_twelve, needs
+from .solving import check_releases, make_twelve, needs
 
 PAGE = Path(__file__).parents[2] / "docs" / "integrations" / "verl.md"
 MODULE = "agent_envs_adapters.verl"
@@ -490,3 +490,14 @@ def test_a_reply_keeps_a_tag_that_is_a_token(kept, end):
     ids = [*tokenizer.encode("<action>look"), tokenizer.convert_tokens_to_ids(end)]
     loop = SimpleNamespace(tokenizer=tokenizer)
     assert adapter.EpisodeLoop._text(loop, ids) == "<action>look" + (end if kept else "")
+
+
+@with_verl
+def test_an_untested_release_is_told_and_a_wrong_one_refused():
+    check_releases(
+        "verl",
+        "verl",
+        # importing verl imports the plug-in: away with it
+        "from verl.experimental.agent_loop import agent_loop as a; del a.AgentLoopOutput; "
+        "import sys; sys.modules.pop('agent_envs_adapters.verl', None)",
+    )

@@ -4,7 +4,20 @@ import numpy as np
 import pytest
 import torch
 
-from agent_envs_lab.attribution import PARTS, Attribution, attribute, attribute_model, table
+import credit
+from agent_envs_lab.attribution import (
+    BLIND,
+    PARTS,
+    Attribution,
+    attribute,
+    attribute_model,
+    save,
+    split_truth,
+    table,
+)
+from agent_envs_lab.benchmark import SHIPPED
+from agent_envs_lab.papers.lab import read_lab
+from agent_envs_lab.truth import Truth
 from tests.trainer.conftest import own_sampler, short
 from trainer import recipe
 from trainer.build import make_rollouts
@@ -13,7 +26,7 @@ from trainer.play.source import draw_tasks
 
 def played(policy, context, folder):
     chosen = short(folder, f"prompt.context={context}", "env.max_turns=3")
-    rollouts = make_rollouts(chosen, "train", blind=PARTS)
+    rollouts = make_rollouts(chosen, "train", blind=BLIND)
     tasks = draw_tasks(rollouts.panel, tasks=3, rollouts=1, seed=0, step=0)
     sampler = own_sampler(
         recipe.load("alfworld mgr pocket", ["sampling.max_reply_tokens=12"]), policy
@@ -59,10 +72,73 @@ def test_what_is_left_out_is_not_there(corridor, tiny_policy, tiny_folder):
 
 
 def test_shares_by_hand():
-    told = Attribution(np.array([[1.0, -1.0, 2.0], [0, 0, 0], [3.0, 0, 1.0]]), 0.1)
+    told = by_hand(gains=np.array([[1.0, -1.0, 2.0], [0, 0, 0], [3.0, 0, 1.0]]))
     assert told.mean.tolist() == pytest.approx([4 / 3, -1 / 3, 1.0])
     assert told.share.tolist() == pytest.approx([0.5, 0.125, 0.375])
-    assert Attribution(np.zeros((2, 3)), 0.0).share.tolist() == [0, 0, 0]
+    assert by_hand(gains=np.zeros((3, 3))).share.tolist() == [0, 0, 0]
+
+
+def by_hand(**changes):
+    """Three turns: the first is of unusually low entropy, the second of unusually high entropy."""
+    columns = {
+        "gains": np.ones((3, 3)),
+        "trajectory": np.array([1.0, 2.0, 6.0]),
+        "divergence": np.array([0.1, 0.3, 0.5]),
+        "unusual": np.array([-1, 1, 0]),
+        "advantage": np.array([-1.0, 0.0, 1.0]),
+        "success": np.array([False, True, True]),
+    }
+    return Attribution(**(columns | changes))
+
+
+def test_measures_of_outliers_and_inliers_by_hand(tmp_path):
+    measures = by_hand().list_measures()
+    means = {name: values.mean() for name, values in measures.items()}
+    assert means == pytest.approx({
+        "kl": 0.3, "attribution": 3.0, "outliers": 2 / 3, "outliers_low": 0.5,
+        "outliers_high": 0.5, "advantage_outliers": -0.5, "advantage_inliers": 1.0,
+        "attribution_outliers": 1.5, "attribution_inliers": 6.0, "kl_outliers": 0.2,
+        "kl_inliers": 0.5, "success_outliers": 0.5, "success_inliers": 1.0,
+    })  # fmt: skip
+    none = by_hand(unusual=np.zeros(3, int)).list_measures()
+    assert none.keys() == {"kl", "attribution", "outliers"}
+    save(measures, tmp_path / "lab.json")
+    assert read_lab(tmp_path, "outliers").tolist() == pytest.approx([2 / 3])
+    with pytest.raises(KeyError, match="no measure 'klk', did you mean 'kl'"):
+        read_lab(tmp_path, "klk")
+
+
+def test_the_divergence_of_a_turn_is_exact(corridor, tiny_policy, tiny_folder):
+    """Against the definition, token by token, over the whole vocabulary."""
+    episodes = played(tiny_policy, "turn", tiny_folder)
+    result = attribute(tiny_policy, episodes, tokens=10_000)
+    step = episodes[0].steps[0]
+
+    def distributions(prompt):
+        ids = torch.tensor([[*prompt, *step.reply_ids]])
+        with torch.no_grad():
+            logits = tiny_policy.model(ids).logits[0, -len(step.reply_ids) - 1 : -1]
+        return logits.double().log_softmax(-1)
+
+    seeing, guessing = distributions(step.prompt_ids), distributions(step.blind_ids["both"])
+    each = (seeing.exp() * (seeing - guessing)).sum(-1)
+    assert result.divergence[0] == pytest.approx(each.mean().item(), abs=1e-5)
+    assert (result.divergence >= -1e-6).all()
+    spoken = torch.tensor(step.reply_ids)[:, None]
+    lost = (seeing.gather(-1, spoken) - guessing.gather(-1, spoken)).mean().item()
+    assert result.trajectory[0] == pytest.approx(lost, abs=1e-4)
+
+
+def test_the_true_advantage_of_outliers():
+    path = SHIPPED / "webshop_trained.parquet"
+    found, truth = split_truth(path), Truth.load(path)
+    out = credit.STAPO().mask(truth.turns)
+    assert 0 < out.sum() < len(out)
+    true = truth.value_after - truth.value_before
+    np.testing.assert_array_equal(found["true_advantage_outliers"], true[out])
+    np.testing.assert_array_equal(found["true_advantage_inliers"], true[~out])
+    estimated = credit.GiGPO().step_advantage(truth.turns)
+    np.testing.assert_allclose(found["advantage_inliers"], estimated[~out])
 
 
 def test_a_table_of_policies(corridor, tiny_folder):

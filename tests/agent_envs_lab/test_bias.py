@@ -90,6 +90,19 @@ def test_dr_grpo_is_short_by_one_part_in_k(name, rollouts):  # its mean includes
     assert expected == pytest.approx((1 - 1 / rollouts) * WORLDS[name].gradient(), abs=1e-12)
 
 
+@every
+@few
+def test_the_signal_critic_points_along_the_gradient(name, rollouts):
+    assert measure(credit.SignalCritic(), WORLDS[name], rollouts, split=False).cosine > 0.9
+
+
+@few
+def test_the_signal_critic_of_one_state_without_a_prior_is_dr_grpo(rollouts):
+    plain = credit.SignalCritic(c=0.0, rho=0.0, kappa=0.0, prior=0.0)
+    found, expected = (measure(one, WORLDS["dead"], rollouts) for one in (plain, credit.DrGRPO()))
+    assert found.expected == pytest.approx(expected.expected, abs=1e-12)
+
+
 def test_grpo_of_two_and_three_outcomes():
     # K = 2: the group differs with probability 2 p (1 - p); then Σ A score = 1/sqrt(2), since
     # A = ±1/sqrt(2) and the scores of success and failure are 1 - p and -p. Over K: p (1 - p) /

@@ -20,7 +20,7 @@ def outcomes(success):
     return replace(
         evaluation(0),
         task_ids=[f"task/{n}" for n in range(count)],
-        task_types=[""] * count,
+        strata={},
         success=[bool(one) for one in success],
         returns=[0.0] * count,
         turns=[1] * count,
@@ -106,17 +106,6 @@ def add_column(path):
     [
         (lambda run: None, 7, r"no evaluation of step 7; it has 5, 25, 45"),
         (
-            lambda run: [path.unlink() for path in (run / "eval").iterdir()],
-            None,
-            r"has no evaluation yet; .* --resume",
-        ),
-        (
-            lambda run: (run / "eval" / "step_45.json").unlink(),
-            None,
-            "last evaluation is of step 25, and it ends at 45; ",
-        ),
-        (lambda run: (run / "config.toml").unlink(), None, r"no run: config\.toml is missing"),
-        (
             lambda run: replace(evaluation(9), panel_hash="beef").save(
                 run / "eval" / "step_45.json"
             ),
@@ -126,12 +115,7 @@ def add_column(path):
         (
             lambda run: add_column(run / "eval" / "step_45.json"),
             45,
-            r"step_45\.json .*wins.* evaluate the run again, or read it with the agent-envs that",
-        ),
-        (
-            lambda run: (run / "eval" / "step_45.json").write_text("{"),
-            45,
-            r"step_45\.json .*; evaluate the run again",
+            r"step_45\.json .*wins.*; write it again with `agent-envs eval .*step_45",
         ),
     ],
 )

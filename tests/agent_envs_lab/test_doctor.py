@@ -70,7 +70,18 @@ def test_a_batch_without_signal_is_a_warning(corridor, tiny_folder):
     state, said = found(tiny_folder, "sampling.decode=free", "sft.steps=0")["signal"]
     assert state == "warning"
     assert "success 0%" in said
-    assert "sft.steps" in said
+    assert "raise sampling.max_reply_tokens" in said
+
+
+@pytest.mark.parametrize(("name", "warns"), [("gigpo", True), ("grpo", False)])
+def test_a_world_whose_anchor_is_the_history_is_a_warning(
+    corridor, tiny_folder, monkeypatch, name, warns
+):
+    monkeypatch.setattr("agent_envs.AgentEnv.revisits", False)
+    findings = found(tiny_folder, f"credit.name={name}", "sampling.tasks=1")
+    assert ("anchors" in findings) == warns
+    if warns:
+        assert "credit.name='gigpo' compares turns in equal states" in findings["anchors"][1]
 
 
 def test_the_command_exits_with_1_if_something_cannot_work(corridor, tiny_folder, tmp_path):

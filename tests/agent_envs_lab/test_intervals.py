@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from agent_envs_lab.fidelity import compare
-from agent_envs_lab.intervals import FEWEST, Score, interval, resample_groups, student, tail
+from agent_envs_lab.intervals import (
+    FEWEST,
+    Score,
+    average,
+    interval,
+    resample_groups,
+    student,
+    tail,
+)
 
 
 def test_quantiles_are_those_of_students_t():
@@ -20,6 +28,15 @@ def test_tails_shrink_with_few_groups():
     assert tail(16) == pytest.approx(0.01386, abs=1e-5)
     assert tail(8) < tail(16) < tail(10_000) < 0.025
     assert tail(10_000) == pytest.approx(0.025, abs=1e-4)
+
+
+def test_a_mean_of_scores_is_as_sure_as_its_parts():
+    # 1 - sqrt(1 + 1) / 2, 1 + sqrt(1 + 9) / 2; without an interval of one there is none of the mean
+    found = average([Score(0.0, -1.0, 1.0), Score(2.0, 1.0, 5.0)])
+    assert (found.value, found.low, found.high) == pytest.approx((1.0, 0.2929, 2.5811), abs=1e-4)
+    found = average([Score(0.0, -1.0, 1.0), Score(2.0, math.nan, math.nan)])
+    assert (found.value, found.apart) == (1.0, 0)
+    assert math.isnan(found.low)
 
 
 @pytest.mark.parametrize("groups", [8, 12, 24])

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import credit
-from credit.methods.has import HAS, Progressive, project
+from credit.methods.has import HAS, Progressive, measure_drift, project
 from tests.credit.batches import batch, batches
 
 HALF = 0.5**0.5
@@ -64,6 +64,14 @@ def test_projection_by_hand():
     # 3 is clipped to 2; the sum 2 + 0.5 - 1 = 1.5 is 0.5 above R = 1, a sixth for each turn
     turns = batch([3], [1.0], [0])
     assert project([3.0, 0.5, -1.0], turns) == pytest.approx([11 / 6, 1 / 3, -7 / 6])
+
+
+def test_the_drift_is_that_of_the_worst_trajectory():
+    # sums 0.75, 0.25 and 0 of outcomes 1, 0 and 0: 0.25 too few, 0.25 and 0 too much; then 0.5
+    turns = batch([2, 1, 1], [1.0, 0.0, 0.0], [0, 0, 0])
+    assert measure_drift([1.0, -0.25, 0.25, 0.0], turns) == 0.25
+    assert measure_drift([1.0, -0.25, 0.25, -0.5], turns) == 0.5
+    assert measure_drift([], batch([], [], [])) == 0.0
 
 
 def test_case_1_sums_to_the_return():

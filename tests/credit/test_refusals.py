@@ -121,6 +121,8 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "has, a decomposer": (method("has", decomposer="judge"), "credit.Judge.* got 'judge'"),
     "has, credit": (method("has", decomposer=lambda _: [0, np.nan, 0]), "decomposer row 1 is nan"),
     "has, a short credit": (method("has", decomposer=lambda _: [0.0]), r"shapes \(1,\) and \(3,\)"),
+    "signal, a share": (method("signal", kappa=1.5), r"kappa must lie in \[0, 1\] because"),
+    "signal, a prior": (method("signal", prior=-1.0), "prior must lie in .* it counts outcomes"),
     "istar, no rewards": (method("istar"), "reads a turn_reward named 'implicit'; known: none"),
     "mt_grpo, no rewards": (method("mt_grpo"), "column turn_reward; record it by"),
     "empg, no entropy": (method("empg"), "this method reads the column entropy; record"),
@@ -248,7 +250,7 @@ def test_the_error_names_what_was_given_and_what_is_allowed(what):
 @pytest.mark.parametrize("name", credit.names())
 def test_every_option_is_checked_when_it_is_given(name, value):
     for option, default in vars(credit.make(name)).items():
-        if option == "column" or (option == "eps" and default is value):
+        if option == "column" or (option in {"eps", "prior"} and default is value):
             continue
         with pytest.raises((ValueError, TypeError), match=option):
             credit.make(name, **{option: value})

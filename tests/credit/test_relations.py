@@ -28,9 +28,9 @@ METHODS |= {
     "rtmc std": credit.make("rtmc", mode="std", prior=0.0),
     "istar merged": credit.make("istar", variant="merged"),
 }
-ACROSS = {"empg", "istar max", "reinforce_pp"}  # these compare across the batch
+ACROSS = {"empg", "istar max", "rebn", "reinforce_pp", "signal"}  # these compare across the batch
 WITHIN_GROUPS = sorted(METHODS.keys() - ACROSS)
-COMPARING = sorted(METHODS.keys() - {"empg", "reinforce", "reinforce_pp"})
+COMPARING = sorted(METHODS.keys() - {"empg", "rebn", "reinforce", "reinforce_pp", "signal"})
 ORDER_BLIND = [name for name in WITHIN_GROUPS if name != "gigpo similar"]
 few = settings(max_examples=15)
 
@@ -126,7 +126,7 @@ def test_single_trajectories_in_states_that_occur_once_get_zero(name):
     assert METHODS[name](turns).tolist() == [0, 0, 0]
 
 
-SHIFTED = "has mt_grpo mt_rloo istar grpo_mr empg reinforce_pp grpo dr_grpo rloo"
+SHIFTED = "has mt_grpo mt_rloo istar grpo_mr empg rebn reinforce_pp grpo dr_grpo rloo signal"
 
 
 @pytest.mark.parametrize("name", SHIFTED.split())
@@ -163,10 +163,12 @@ def test_columns_near_the_largest_number_stay_finite(name, second):
 def test_public_names():
     assert " ".join(credit.__all__) == (
         "EMPG GRPO HAS HGPO IGPO MGR MTGRPO MTRLOO RLOO RTMC STAPO TRACE DrGRPO Estimator GiGPO "
-        "IStar Judge Kevin MergedGRPO MissingColumn Prime Progressive Reinforce ReinforcePP Rows "
-        "TurnRLOO TurnRecord Turns anchors estimate filters make names rows rows_of stats"
+        "IStar Judge Kevin MergedGRPO MissingColumn Prime Progressive ReBN Reinforce ReinforcePP "
+        "Rows SignalCritic TurnRLOO TurnRecord Turns anchors estimate filters make names rows "
+        "rows_of stats"
     )
     assert " ".join(credit.names()) == (
         "dr_grpo empg gigpo grpo grpo_mr grpo_or has hgpo igpo istar kevin loop mgr mt_grpo "
-        "mt_rloo prime reinforce reinforce_pp rloo rtmc stapo stapo_dynamic trace turn_rloo"
+        "mt_rloo prime rebn reinforce reinforce_pp rloo rtmc signal stapo stapo_dynamic trace "
+        "turn_rloo"
     )

@@ -8,8 +8,10 @@ def test_every_part_with_sources_is_on_the_page():
     page = settings.page()
     for axis in recipes.AXES:
         for name in recipes.names(axis):
-            found = recipes.part(axis, name).settings
-            sourced = {recipes.join_key(key): one for key, one in found.items() if one.source}
-            for key, one in sourced.items():
-                assert f"| `{key}` | {one.value} | " in page, (name, key)
-    assert "| `env.max_turns` | 50 | STAPO App. E |" in page
+            part = recipes.part(axis, name)
+            for others, found in {(): part.settings, **part.when}.items():
+                beside = f" with {' and '.join(others)}" if others else ""
+                for key, one in found.items():
+                    row = f"| `{recipes.join_key(key)}`{beside} | {one.value} | "
+                    assert not one.source or row in page, (name, key)
+    assert "| `env.max_turns` with alfworld | 50 | STAPO App. E |" in page

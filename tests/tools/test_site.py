@@ -48,6 +48,7 @@ def test_angles_are_text_outside_of_code(text, shown):
     assert markdown(text) == shown
 
 
+@pytest.mark.long
 def test_every_environment_has_a_page():
     assert measured.LINKS.keys() == environments.registered().keys()
     for name in environments.registered():

@@ -30,6 +30,7 @@ from transformers import (
     Qwen2VLImageProcessorPil,
 )
 
+from agent_envs.search_qa.world import open_world
 from tests.agent_envs.chat_server import ChatServer, completion
 from trainer import recipe
 from trainer.build import make_sampler
@@ -84,7 +85,7 @@ _METHODS = {
     "critic": CRITIC,
     "critic of its own": f"{CRITIC} credit.models.critic.trunk=own update.minibatch=4",
     "ppo": f"credit.name=reinforce {CRITIC} credit.models.critic.epochs=2",
-    "istar": f"credit.name=istar {PRM} update.ratio=turn",
+    "istar": f"credit.name=istar {PRM} credit.models.prm.minibatch=4 update.ratio=turn",
     "istar of tokens": f"credit.name=istar {PRM} credit.models.prm.level=token",
     "stapo": "credit.name=stapo credit.options={lam=0.5} update.minibatch=8",
     "has": "credit.name=has credit.model=turnrd credit.models.turnrd.round=1 "
@@ -404,7 +405,7 @@ def tiny_folder(tmp_path_factory):
     """A folder as a hub or a path would hold it: weights, tokenizer, chat template."""
     folder = tmp_path_factory.mktemp("tiny")
     tokenizer = tiny_tokenizer()
-    tiny_model(len(tokenizer)).save_pretrained(folder)
+    tiny_model(len(tokenizer), max_position_embeddings=4096).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 
@@ -539,6 +540,45 @@ def endpoint(monkeypatch):
         labels = [0.0 if "(refused)" in turn else 1.0 for turn in turns]
         handler.say(completion(json.dumps(labels)))
 
-    monkeypatch.setattr("agent_envs.web.BACKOFF", 0.01)
+    monkeypatch.setattr("agent_envs.net.web.BACKOFF", 0.01)
     with ChatServer(label) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def public_questions(tmp_path_factory):
+    """A folder of questions in the public form, from the generated worlds."""
+    folder = tmp_path_factory.mktemp("questions")
+    for split in ("train", "test"):
+        open_world(split).export(folder / split, questions=300)
+    for name in ("qa.jsonl", "corpus.jsonl"):
+        parts = [(folder / split / name).read_text() for split in ("train", "test")]
+        (folder / name).write_text("".join(parts))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def public_products(tmp_path_factory):
+    """A folder of 300 products in the public form, with nine goals each."""
+    folder = tmp_path_factory.mktemp("products")
+    values = {name: [{"value": value} for value in "abc"] for name in ("color", "size")}
+    texts = dict.fromkeys(("full_description", "product_category", "category", "query"), "shoe")
+    common = texts | {"name": "Shoe", "pricing": "$9", "customization_options": values}
+    names = [f"B{number:09}" for number in range(300)]
+    asked = {"attributes": ["light"], "instruction": "a shoe", "instruction_attributes": ["light"]}
+    records = [common | {"asin": name} for name in names]
+    (folder / "items_shuffle.json").write_text(json.dumps(records))
+    (folder / "items_ins_v2.json").write_text(json.dumps(dict.fromkeys(names, asked)))
+    return folder
+
+
+@pytest.fixture
+def public_data(public_questions, public_products, monkeypatch):
+    """What the papers' settings of search and of the shop play."""
+    monkeypatch.setenv("SEARCH_QA_DATA", str(public_questions))
+    monkeypatch.setenv("WEBSHOP_DATA", str(public_products))
+
+
+@pytest.fixture(autouse=True)
+def set_public_data(public_data):
+    """Every test has it, but where vLLM starts in this process: see `test_vllm`."""

@@ -40,8 +40,68 @@ class Corridor(AgentEnv):
             reward=float(won),
             success=won,
             admissible_actions=["east", "north"],
-            extra={"task_type": "walk"},
+            extra={"strata": {"task_type": "walk"}},
         )
+
+
+class Unguided(Corridor):
+    """The same without an expert."""
+
+    experts = ""
+
+
+class Silent(Unguided):
+    """That without a list of actions, too."""
+
+    def _turn(self, *, valid=True):
+        return super()._turn(valid=valid)._replace(admissible_actions=())
+
+
+class Refusing(Corridor):
+    """A corridor that lists only ways that do not exist."""
+
+    def _turn(self, *, valid=True):
+        listed = [f"go {word}" for word in ("north", "up", "down", "in", "out")]
+        return super()._turn(valid=valid)._replace(admissible_actions=listed)
+
+
+class Endless(Corridor):
+    """A corridor whose end nobody reaches."""
+
+    def begin(self, task_id):
+        goal, turn = super().begin(task_id)
+        self.length += 1000
+        return goal, turn._replace(progress=0.0)
+
+
+class Settled(Corridor):
+    """Corridors that are too long, and such whose end is reached by any way."""
+
+    def act(self, action):
+        self.at = self.length - 1 if self.length < 3 else -1
+        return super().act("east")
+
+
+class Paying(Corridor):
+    """A corridor that pays 1 to those who do not arrive."""
+
+    def act(self, action):
+        turn = super().act(action)
+        last = turn.success or self.turn + 1 >= self.max_turns
+        return turn._replace(reward=float(last and not turn.success))
+
+
+class Thinker:
+    """Goes east, after a long thought."""
+
+    def __init__(self, env):
+        self.env = env
+
+    def think(self):
+        return "I go east because " + "the corridor leads there and " * 6
+
+    def act(self):
+        return "east"
 
 
 class Explorer:

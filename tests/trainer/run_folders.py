@@ -46,7 +46,7 @@ def episode(*, success: bool, group: int = 0, text: str = "") -> Episode:
         steps,
         success=success,
         outcome=float(success),
-        task_type=KINDS[0],
+        strata={"kind": KINDS[0]},
         truncated=not success,
     )
 
@@ -59,12 +59,12 @@ def evaluation(solved: int) -> Evaluation:
         panel_hash="f00dcafe" * 4,
         decoding="greedy",
         task_ids=ids,
-        task_types=[KINDS[n % 3] for n in range(60)],
         success=[n < solved for n in range(60)],
         returns=[float(n < solved) for n in range(60)],
         turns=[9] * 60,
         valid=0.6 + solved / 200,
         repeated=0.2,
+        strata={"kind": [KINDS[n % 3] for n in range(60)]},
     )
 
 

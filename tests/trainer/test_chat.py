@@ -185,7 +185,9 @@ def test_stops_of_the_generation_config_end_a_reply_too():
 
 
 def test_an_option_that_the_template_does_not_read_is_refused():
-    with pytest.raises(ValueError, match=r"does not read 'enable_thinkng', an option of policy\.t"):
+    with pytest.raises(
+        ValueError, match=r"does not read 'enable_thinkng'; leave it out of policy\.t"
+    ):
         Chat(thinker(THINKING), options={"enable_thinkng": False})
 
 

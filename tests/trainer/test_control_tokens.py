@@ -23,7 +23,8 @@ from trainer.model.chat import Chat
 from trainer.model.policy import Policy
 from trainer.model.pretrained import POCKETS, resolve
 from trainer.play.environments import Env, PromptOptions
-from trainer.play.rollout import Rollouts, Task
+from trainer.play.records import Task
+from trainer.play.rollout import Rollouts
 
 from .conftest import CHATML, TEXT, tiny, tiny_tokenizer
 
@@ -145,6 +146,7 @@ def attacks(chat):
         yield f" {token} \n"
 
 
+@pytest.mark.long
 def test_no_text_writes_a_control_token(chat):
     def of(ids):
         return [i for i in ids if i in forbidden(chat)]

@@ -19,6 +19,11 @@ MESSAGES = ["Nothing happens.", "On the desk 1, you see a mug 1. " * 3, "ok"]
 ROOMS = ["You are in a room.", "look", "A much longer text. " * 9, "go to desk 1", "a mug"]
 
 
+@pytest.fixture(autouse=True)
+def set_public_data():
+    """None are made: bm25s loads numba, after which vLLM 0.32.0 for CPUs does not start."""
+
+
 @pytest.fixture(scope="module")
 def policy():
     tokenizer = tiny_tokenizer()

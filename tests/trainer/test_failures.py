@@ -21,7 +21,8 @@ from trainer.learn.update import Update
 from trainer.methods import Experience, make_method
 from trainer.play.environments import Env, PromptOptions
 from trainer.play.failures import EpisodeError, Failure, LimitError, check_limit, split_attempts
-from trainer.play.rollout import Rollouts, Start, Task
+from trainer.play.records import Task
+from trainer.play.rollout import Rollouts, Start
 from trainer.play.tokens import TokenEpisode
 from trainer.run.stopping import Stopped, note_signals
 from trainer.train import train
@@ -208,10 +209,9 @@ def test_a_reward_wrapper_that_raises_costs_the_episode(corridor, tmp_path, monk
     assert "ZeroDivisionError" in failure.error
     assert "picky.py" in failure.traceback
     assert [one.task_id for one in played] == ["corridor/3"]
-    for call in (lambda: player.play(tasks(2), Script(east), seed=7), player.probe):
-        with pytest.raises(EpisodeError, match=r"^task 'corridor/[12]' \(seed .*ZeroDiv") as raised:
-            call()
-        assert "in reward" in raised.value.__notes__[0]
+    with pytest.raises(EpisodeError, match=r"^task 'corridor/2' \(seed .*ZeroDiv") as raised:
+        player.play(tasks(2), Script(east), seed=7)
+    assert "in reward" in raised.value.__notes__[0]
 
 
 @pytest.mark.parametrize(
@@ -229,12 +229,20 @@ def test_a_reward_wrapper_that_raises_costs_the_episode(corridor, tmp_path, monk
     ],
 )
 def test_the_limit(failed, tried, limit, allowed):
-    given = [Failure("t", 0, 1, 3, "OSError: gone", "Traceback", [])] * failed
+    given = [Failure(f"t{n}", n, 1, 3, "OSError: gone", "Traceback", []) for n in range(failed)]
     if allowed:
         check_limit(given, tried, limit, "step 4")
         return
-    with pytest.raises(LimitError, match=r"^step 4: .*the first, task 't' \(seed 1, turn 3\): OSE"):
+    with pytest.raises(LimitError, match=r"^step 4: .*the first, task 't0' \(seed 1, turn 3\): O"):
         check_limit(given, tried, limit, "step 4")
+
+
+def test_one_bad_task_costs_its_group():
+    lost = [Failure("t", 0, 1, 3, "OSError: gone", "Traceback", [])] * 8
+    check_limit(lost, 16, 0.05, "step 4")
+    for tried, limit in ((8, 0.05), (16, 0.0)):  # nothing is left; none may fail
+        with pytest.raises(LimitError):
+            check_limit(lost, tried, limit, "step 4")
 
 
 def walks(text, row):
@@ -314,7 +322,7 @@ def test_every_method_takes_steps_with_smaller_groups(  # noqa: PLR0917
         "sampling.failures=0.9", *STEPS[method],
     )  # fmt: skip
     monkeypatch.setattr("trainer.run.session.evaluate_policy", lambda *_: pytest.fail("evaluated"))
-    monkeypatch.setattr("trainer.train.Loop.evaluate", lambda self: {})
+    monkeypatch.setattr("trainer.train.Loop.evaluate", lambda self: {"eval_success": 0.0})
     train(chosen, tmp_path, console=quiet())
     lines = figures(tmp_path)
     assert any(line.get("failed", 0) > 0 for line in lines)
@@ -340,7 +348,7 @@ def test_demonstrations_that_fail_are_left_out(where, fails, tiny_folder, tmp_pa
     options = ["sft.steps=2", "sft.episodes=5", "run.steps=1", "sampling.failures=0.5"]
     train(short(tiny_folder, *options, "eval.tasks=0"), tmp_path, console=quiet())
     lines = figures(tmp_path)
-    assert [line["failed"] for line in lines[:2]] == [0.2, 0.2]  # one of the five tasks
+    assert [line["failed"] for line in lines[1:3]] == [0.2, 0.2]  # one of the five tasks
     kept = json.loads((tmp_path / "eval" / "step_2.json").read_text())
     assert kept["failed"] == ["corridor/5"]
     assert kept["success"][4] is False

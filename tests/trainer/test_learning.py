@@ -70,7 +70,7 @@ def test_every_token_learns_from_the_credit_of_its_own_turn(
 def test_the_quickstart_learns_in_a_sixth_of_its_steps(tmp_path):
     chosen = recipe.load("alfworld mgr pocket", ["run.steps=5", "run.threads=1", "eval.every=0"])
     train(chosen, tmp_path, console=quiet())
-    (_, start), (_, end) = RunFolder(tmp_path).read_evaluations()
+    _, start, end = (found for _, found in RunFolder(tmp_path).read_evaluations())
     test = evaluation.compare_paired(start, end)
     assert end.overall.rate > start.overall.rate + 0.08
     assert test.p < 0.05

@@ -11,7 +11,9 @@ import pytest
 import torch
 
 import credit
-from agent_envs.endpoint import EndpointError
+from agent_envs.net.endpoint import EndpointError
+from agent_envs.spaces import Picture
+from credit.losses import k3
 from credit.methods import istar, turnrd
 from credit.methods.has import JudgeError
 from tests.agent_envs.chat_server import fails, says
@@ -20,14 +22,15 @@ from trainer.engine import Sampler
 from trainer.engine.own import OwnEngine
 from trainer.errors import RecipeError
 from trainer.learn.batch import collate
-from trainer.learn.rows import make_rows
+from trainer.learn.rows import Row, make_rows
 from trainer.learn.update import Update, token_logprobs
-from trainer.methods import Experience, critic, make_method, replay
+from trainer.methods import Experience, critic, implicit, make_method, replay
 from trainer.methods.turnrd import hidden_states
+from trainer.model.policy import Policy
 from trainer.model.weights import FULL, LoRA
 from trainer.train import train
 
-from .conftest import METHODS, figures, gradient, quiet, rollouts, same, short, tiny
+from .conftest import METHODS, figures, gradient, quiet, rollouts, same, short, tiny, tiny_model
 
 
 def play(policy, outcomes=(1.0, 0.0, 1.0, 0.0), turns=3, **options):
@@ -67,6 +70,7 @@ def test_a_run_goes_on_bit_for_bit(name, lora, corridor, tiny_folder, tmp_path):
     options = [*METHODS[name], f"policy.lora.rank={lora}", "update.kl=none", "update.kl_target=0.0"]
     options += ["sft.steps=1", "run.steps=2", "run.save_every=1", "run.keep=9", "eval.every=0"]
     options += ["update.warmup=4", "eval.tasks=1", context]
+    options += [f"credit.models.prm.model={tiny_folder}"] if name == "istar" else []
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     train(short(tiny_folder, *options), whole, console=quiet())
     shutil.copytree(whole, cut)
@@ -198,6 +202,42 @@ def test_mgr_with_a_critic_raises_no_invalid_turn(tmp_path, span, raised):
     assert (means[~valid] > 0).any() == raised
 
 
+def test_mgrs_algorithm_by_hand(tmp_path, monkeypatch):
+    """Algorithm 1 on one task: β 0.1, α 0.5, q 2, conflict scale 0.8; critic with γ 0.9, λ 0.5."""
+    valid = np.array([1, 0, 1, 1, 1,  0, 1, 0, 1,  1, 1, 1, 1, 1], bool)  # fmt: skip
+    action = ["open", "??", *["look"] * 3, *["go"] * 4, *["go"] * 5]
+    turns = turns_of([5, 4, 5], [1.0, 0.0, 0.0])
+    turns = replace(turns, group=np.zeros(3, int), valid=valid, action=np.array(action, object))
+    # l. 11-12: C = 1/3, V = 11/14, so p_retain = 1 - 1.5/3
+    assert credit.MGR().p_retain(turns) == pytest.approx(0.5)
+    # l. 14: 3/2 (1 - 1/3) = 1, and 3/2 (0 - 1/3) = -0.5 for both failures
+    # l. 19-21, v + temporal + repetition:
+    #   1; -1 - 0.1; 1 + 0.1; 1; 1 - 0.5 (third "look")
+    #   -1; 1 + 0.1; -1 - 0.1; 1 + 0.1 (second valid "go": those that fail are not counted)
+    #   1; 1; 1 - 0.5; 1 - 0.5 * 2; 1 - 0.5 * 3
+    # l. 23-29; the generator draws 0.51, 0.95 and 0.14, so the gate flips the second trajectory
+    #   1 * 1; 0.8 * -1.1 * 1; 1.1 * 1; 1 * 1; 0.5 * 1
+    #   -1 * 0.5; -1 * 0.8 * 1.1 * 0.5; -1.1 * 0.5; -1 * 0.8 * 1.1 * 0.5
+    #   0.8 * 1 * 0.5; the same; 0.8 * 0.5 * 0.5; 0; -0.5 * 0.5, since R_local is negative, too
+    final = [1.0, -0.88, 1.1, 1.0, 0.5, -0.5, -0.44, -0.55, -0.44, 0.4, 0.4, 0.2, 0.0, -0.25]
+    # l. 32: each turn is a sample of two tokens with the values 0.2 and 0.5. Last token: R - 0.5;
+    # first: 0.9 * 0.5 - 0.2 = 0.25, and 0.45 times that of the last
+    last = [0.5, -1.38, 0.6, 0.5, 0.0, -1.0, -0.94, -1.05, -0.94, -0.1, -0.1, -0.3, -0.5, -0.75]
+    first = [
+        0.475, -0.371, 0.52, 0.475, 0.25, -0.2, -0.173, -0.2225, -0.173, 0.205, 0.205, 0.115,
+        0.025, -0.0875,
+    ]  # fmt: skip
+    gae = ["credit.models.critic.gamma=0.9", "credit.models.critic.lam=0.5"]
+    method = make_method(chosen(CRITIC, "credit.options.conflict_scale=0.8", *gae))
+    assert method.estimator.rewards(turns, np.random.default_rng(1)) == pytest.approx(final)
+    method.begin(tiny(), tmp_path)
+    rows = [Row([7] * 4, [2, 3], [turn] * 2, [0.0, 0.0]) for turn in range(14)]
+    monkeypatch.setattr(critic, "annotate_rows", lambda *_, **__: np.tile([0.2, 0.5], 14))
+    made = method.credit(Experience(1, [], turns, rows, np.random.default_rng(1), None, None)).rows
+    found = np.array([np.subtract(row.returns, row.value) for row in made])
+    assert found == pytest.approx(np.stack([first, last], 1))
+
+
 def test_a_critic_learns_what_will_come_and_leaves_the_policy_alone(tmp_path):
     """Outcomes that the first token tells: the critic explains them before the end."""
     policy = tiny()
@@ -264,6 +304,84 @@ def test_the_step_follows_the_gradient_of_the_preference_loss(context, tmp_path)
     assert figures_["prm_loss"] == pytest.approx(loss.item(), rel=1e-4)
     for one, other in zip(seen, expected, strict=True):
         torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-3)
+
+
+def test_units_are_cut_by_the_rows_of_their_trajectories():
+    group, owner = np.repeat([7, 3, 5], 4), np.repeat(np.arange(12), 2)  # two rows each
+    pairs = np.array([(4 * g + a, 4 * g + b) for g in range(3) for a in (0, 1) for b in (2, 3)])
+
+    def cut(units, size, seed=0):
+        rng = np.random.default_rng(seed)
+        return list(implicit.cut_units(units, group, owner, size=size, rng=rng))
+
+    (whole,) = cut(pairs, 0)
+    assert whole.tolist() == pairs.tolist()
+    assert cut(pairs[:0], 0) == cut(pairs[:0], 5) == []
+    for size, most in ((1, 4), (6, 6), (8, 8), (17, 16), (99, 24)):
+        parts = cut(pairs, size)
+        assert sorted(map(tuple, np.concatenate(parts))) == sorted(map(tuple, pairs))
+        assert max(2 * len(np.unique(part)) for part in parts) == most
+    assert [len(part) for part in cut(pairs, 8)] == [4, 4, 4]  # a group each
+    assert [len(part) for part in cut(np.arange(12)[:, None], 10)] == [5, 5, 2]
+    assert len({str(cut(pairs, 8, seed)) for seed in range(9)}) == 9
+
+
+@pytest.mark.parametrize("context", ["history", "turn"])
+def test_each_minibatch_is_rewarded_by_the_model_of_its_time(context, tmp_path, monkeypatch):
+    policy, seen, loss_of = tiny(), [], istar.dpo_loss
+    rows = 4 if context == "history" else 12  # of two groups of two
+    options = f"credit.models.prm.minibatch={rows}", "credit.models.prm.beta=1.0"
+    method, rollout = prm(policy, tmp_path, *options), play(policy, (1.0, 0.0) * 6, context=context)
+    batch = collate(rollout.rows)
+
+    def watch(returns, pairs):
+        with torch.no_grad():
+            told = token_logprobs(method.learner.model, batch)
+        rewards = istar.turn_rewards(told, batch.logprobs, batch.turn, len(rollout.turns), beta=1.0)
+        expected = np.bincount(rollout.turns.trajectory, rewards.numpy())
+        here = pairs.flatten()
+        assert returns.detach().numpy()[here] == pytest.approx(expected[here], abs=1e-4)
+        seen.append((sorted(here), loss_of(returns, pairs)))
+        return seen[-1][1]
+
+    monkeypatch.setattr(istar, "dpo_loss", watch)
+    told = method.credit(rollout).figures
+    assert sorted(np.concatenate([here for here, _ in seen])) == list(range(12))
+    assert method.learner.steps == len(seen) == 3
+    assert told["prm_loss"] == pytest.approx(np.mean([loss.item() for _, loss in seen]))
+    assert len({loss.item() for _, loss in seen[1:]} - {np.log(2)}) == 2  # the model has moved
+
+
+def test_a_text_model_scores_the_replies_of_a_policy_that_sees(vision_folder, tmp_path):
+    """It gets the tokens of the images without their pixels; its state goes on elsewhere."""
+    policy = Policy.load(str(vision_folder))
+    tiny_model(policy.vocabulary, seed=1).save_pretrained(tmp_path / "text")
+    policy.tokenizer.save_pretrained(tmp_path / "text")
+    names = f"policy.model={vision_folder}", f"credit.models.prm.model={tmp_path / 'text'}"
+    method, blind = prm(policy, tmp_path, *names), Policy.load(str(tmp_path / "text"))
+    picture = Picture.of(np.zeros((56, 56, 3), np.uint8))
+    rollout = play(policy)
+    mark = policy.vision.expand_marks([policy.vision.token], [picture])
+    for row in rollout.rows:
+        row.ids[:0], row.at[:] = mark, [place + len(mark) for place in row.at]
+    rows = [replace(row, images=(picture,)) for row in rollout.rows]
+    told = method.credit(replace(rollout, rows=rows)).figures
+    batch = collate(rows)
+    known = token_logprobs(blind, batch).detach()
+    assert told["prm_kl"] == pytest.approx(k3(batch.logprobs, known).mean().item(), rel=1e-4)
+    assert told["prm_kl"] > 1e-3
+    assert not torch.allclose(token_logprobs(method.learner.model, batch), known)
+    other = prm(policy, tmp_path, *names)
+    other.restore(method.state())
+    assert same(other.state(), method.state())
+
+
+def test_a_model_that_cannot_read_the_policys_tokens_is_refused(tiny_folder, vision_folder):
+    names = f"policy.model={tiny_folder}", f"credit.models.prm.model={vision_folder}"
+    with pytest.raises(RecipeError, match=r"vision0' has .* of 3\d\d tokens and .* one of 3"):
+        make_method(chosen("credit.name=istar", *names))
+    with pytest.raises(RecipeError, match=r"prm\.play=5 tells .* and credit\.models\.prm\.model="):
+        make_method(chosen("credit.name=istar", *names, "credit.models.prm.play=5"))
 
 
 def test_a_trained_model_knows_good_from_bad_and_moves_away(tmp_path):
@@ -404,7 +522,20 @@ def test_without_outliers_nothing_more_is_computed(tmp_path):
     method.begin(policy, tmp_path)
     made = method.credit(sighted(policy))
     assert made.more is None
-    assert made.figures == {"outliers": 0.0, "selective_seconds": 0.0}
+    assert made.figures == {"group_size": 6.0, "outliers": 0.0, "selective_seconds": 0.0}
+
+
+def test_without_its_terms_stapo_trains_as_gigpo_bit_for_bit(corridor, tiny_folder, tmp_path):
+    """App. H, with outliers and a divergence term."""
+    options = ["sft.steps=0", "run.steps=2", "run.save_every=2", "eval.every=0", "eval.tasks=1"]
+    terms = "credit.options={alpha=0.0, penalty_weight=0.0, lam=0.5}"
+    for name, more in (("gigpo", []), ("stapo", [terms])):
+        made = short(tiny_folder, *options, f"credit.name={name}", *more)
+        train(made, tmp_path / name, console=quiet())
+    assert any(line.get("outliers") for line in figures(tmp_path / "stapo"))
+    one, other = (tmp_path / name / "checkpoints" / "step_2" for name in ("gigpo", "stapo"))
+    file = "model.safetensors"
+    assert (one / file).read_bytes() == (other / file).read_bytes()
 
 
 # multi-turn DPO of the policy
@@ -523,6 +654,7 @@ def test_the_first_round_is_grpo_and_the_second_has_a_model(tmp_path):
     made = method.credit(stepped(rollout, 3))
     assert made.advantage.tolist() != whole
     assert made.figures["alpha"] == 0.5
+    assert made.figures["turnrd_drift"] < 1e-9  # HAS Sec. 3.3: 2e-6
     told = replay.read_manifest(tmp_path, 0)
     assert told["trajectories"] == 8
     assert told["steps"] == [1, 2]
@@ -541,7 +673,7 @@ def test_hidden_states_are_those_before_the_end_of_each_reply():
     policy = tiny()
     for context in ("history", "turn"):
         rollout = play(policy, context=context)
-        states = hidden_states(policy, rollout, tokens=50)
+        states = hidden_states(policy, rollout.turns, rollout.rows, tokens=50)
         for turn in (0, 4):
             episode = rollout.episodes[turn // 3]
             steps = episode.steps[: turn % 3 + 1] if context == "history" else None

@@ -12,7 +12,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from agent_envs.cli.console import format_seconds
 from trainer.run import metrics
-from trainer.run.metrics import TRACKERS, Metrics, StallWatch, TrackerError, open_tracker
+from trainer.run.metrics import TRACKERS, Metrics, TrackerError, open_tracker
 
 from .conftest import quiet
 
@@ -173,28 +173,3 @@ def test_a_library_that_dies_ends_no_run(monkeypatch, tmp_path, dies):
     assert [line["step"] for line in metrics.read_log(tmp_path / "metrics.jsonl")] == [1, 2]
     (warned,) = (tmp_path / metrics.WARNINGS).read_text().splitlines()
     assert "failed (no route to the server) and gets no more of the log" in warned
-
-
-def said(*steps):
-    """After steps with these shares of dead and identical groups."""
-    stalled = StallWatch()
-    return [
-        stalled.note_step({"dead_groups": dead, "identical_groups": same}) for dead, same in steps
-    ]
-
-
-def test_five_steps_are_needed_and_their_mean_is_to_be_above_four_fifths():
-    assert said(*[(0.8, 0.8)] * 12) == said(*[(0.0, 0.0)] * 12) == [""] * 12
-    assert said(*[(1.0, 0.0)] * 4) == [""] * 4
-    mean = said((0.5, 0), (0.9, 0), (0.9, 0), (0.9, 0), (0.9, 0))  # 0.82
-    assert mean[:4] == [""] * 4
-    assert mean[4].startswith("82% of the groups of the last 5 steps had equal outcomes")
-
-
-def test_equal_replies_are_said_rather_than_equal_outcomes():
-    found = said(*[(1.0, 0.9)] * 5)[-1]
-    assert found.startswith("in 90% of the groups of the last 5 steps all rollouts had the same")
-    assert "lower update.learning_rate" in found
-    # what was said is said again only after five more steps
-    found = said(*[(1.0, 0.0)] * 12)
-    assert [number for number, text in enumerate(found, 1) if text] == [5, 10]

@@ -41,7 +41,15 @@ def folder(tmp_path):
 def test_the_pages_example_is_trained_evaluated_and_reported(folder, tiny_folder):
     environment = os.environ | {"PYTHONPATH": str(SOURCE)}
     for words in (
-        ["train", "mine.toml", "run.steps=2", f"policy.model={tiny_folder}", *BRIEF, *CHOSEN],
+        [
+            "train",
+            "mine.toml",
+            "sft.steps=2",
+            "run.steps=2",
+            f"policy.model={tiny_folder}",
+            *BRIEF,
+            *CHOSEN,
+        ],
         ["eval", "runs/pocket-mine", "--out", "again.json"],
     ):
         command = [sys.executable, "-c", "from agent_envs.cli import main; main()", *words]
@@ -58,9 +66,9 @@ def test_the_pages_example_is_trained_evaluated_and_reported(folder, tiny_folder
     assert any(opened)
     assert [step.turn_reward["mine:opens_a_drawer"] for step in steps] == [0.1 * o for o in opened]
     assert "drawers:Drawers" in (run / "report.html").read_text()
-    ends = [evaluation.load(folder / name) for name in ("again.json", f"{run}/eval/step_2.json")]
+    ends = [evaluation.load(folder / name) for name in ("again.json", f"{run}/eval/step_4.json")]
     assert ends[0] == ends[1]
-    assert ends[0].split == "train"  # the one panel that the environment has
+    assert ends[0].split == "test"
 
 
 ESTIMATORS = """
@@ -107,7 +115,7 @@ def parts(folder, monkeypatch):
     ("option", "message"),
     [
         ("env.id=drawers:Drawers-v0", "drawers registers no environment 'Drawers-v0'"),
-        ("env.split=foo", "drawers:Drawers has no option 'split'; env.options has"),
+        ("env.split=foo", "env.id='drawers:Drawers': split must be one of train, test, got 'foo'"),
         ("env.id=drawers:Drawrs", "drawers has no 'Drawrs', did you mean 'Drawers'?"),
         ("env.id=drawer:Drawers", "there is no module 'drawer'; install it, or put its folder on"),
         ("env.id=mine:PROMPT", "class type, and 'mine:PROMPT' is of class Template"),

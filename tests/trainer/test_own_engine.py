@@ -12,7 +12,7 @@ import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainer.engine import Begun, Decoding, Prompt
+from trainer.engine import FORM, Begun, Decoding, Prompt
 from trainer.engine.conversations import plan_levels
 from trainer.engine.own import OwnEngine
 from trainer.learn.batch import collate
@@ -271,11 +271,20 @@ def test_families_of_models_sample_what_they_compute(family):
         assert (token_logprobs(policy, batch) - batch.logprobs).abs().max() < 1e-4
 
 
+def test_auto_chooses_where_the_actions_are_listed_as_they_are():
+    auto, form = Decoding(decode="auto"), FORM
+    assert auto.constrains(["look", "go 1 < 2"], form)
+    assert not auto.constrains(["click[x]", "search[<keywords>]"], form)
+    assert not auto.constrains([], form)
+    assert not auto.constrains(["look"], "{action}")
+    assert Decoding(decode="admissible").constrains(["search[<keywords>]"], form)
+
+
 def test_what_is_refused():
     for options, words in (
         ({"temperature": -1.0}, r"temperature\n.*greater than or equal to 0.*input_value=-1.0"),
         ({"max_reply_tokens": 0}, r"max_reply_tokens\n.*greater than or equal to 1.*input_value=0"),
-        ({"decode": "beam"}, r"decode\n.*'free' or 'admissible'.*input_value='beam'"),
+        ({"decode": "beam"}, r"decode\n.*'free', 'admissible' or 'auto'.*input_value='beam'"),
     ):
         with pytest.raises(ValueError, match=words):
             Decoding(**options)

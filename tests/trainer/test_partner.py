@@ -1,6 +1,7 @@
-"""Self-chat: a policy that does not learn plays the other side of Sotopia-v0."""
+"""Self-chat: a policy that does not learn plays the other side of Sotopia."""
 
 import io
+import json
 import threading
 import time
 
@@ -9,10 +10,11 @@ import pytest
 import torch
 from rich.console import Console
 
-from agent_envs.sotopia.acts import Act, speak
-from agent_envs.sotopia.families import draw_scene
-from agent_envs.sotopia.rules import Rules
-from agent_envs.sotopia.talk import Talk
+from agent_envs.sotopia.games import draw_scene
+from agent_envs.sotopia.models import RANGES, Verdict
+from agent_envs.sotopia.scene import Character, Scene
+from agent_envs.sotopia.talk import Act, Talk, speak
+from tests.agent_envs.sotopia.test_published import PAIRING, PERSON, SITUATION
 from trainer import recipe
 from trainer.build import load_partner, make_rollouts
 from trainer.engine import Decoding, Reply
@@ -25,7 +27,12 @@ from trainer.train import train
 from .conftest import Script, own_sampler
 
 LETTERS = "sampling.max_tokens=100000"  # a token each
-TALK = Talk(draw_scene("bargain", 0)).after(0, speak("I pay $9."))
+PEOPLE = tuple(
+    Character(first, "Quill")._replace(secret=secret)
+    for first, secret in (("Ada", "Cannot swim"), ("Bo", "Sings"))
+)
+SCENE = Scene("rain", "It rains.", ("Stay dry", "Get wet"), 1, PEOPLE)
+TALK = Talk(SCENE).after(0, speak("I pay $9."))
 
 
 class Scripted(PolicyPartner):
@@ -56,8 +63,9 @@ def chat(tiny_folder, *options):
     given = [
         f"policy.model={tiny_folder}", f"partner.model={tiny_folder}", "policy.lora.rank=0",
         "policy.dtype=float32", "policy.device=cpu", "policy.gradient_checkpointing=false",
-        "partner.max_reply_tokens=8", "sampling.max_reply_tokens=8", "sampling.max_tokens=2040",
-        "run.threads=1", "env.max_turns=2", "sampling.tasks=2", "sampling.rollouts=2",
+        "partner.max_reply_tokens=8", "sampling.max_reply_tokens=8", "sampling.max_tokens=4000",
+        "run.threads=1", "env.id=Sotopia-v1", "env.max_turns=2",
+        "sampling.tasks=2", "sampling.rollouts=2",
     ]  # fmt: skip
     return recipe.load("sotopia grpo", [*given, *options])
 
@@ -76,7 +84,7 @@ def play(loaded, partner, text):
 class Waiting:
     """A judge that waits, and notes in which threads it is asked."""
 
-    live, waits = False, True
+    waits = True
 
     def __init__(self):
         self.threads = set()
@@ -84,15 +92,26 @@ class Waiting:
     def judge(self, talk, side):
         self.threads.add(threading.get_ident())
         time.sleep(0.02)
-        return Rules().judge(talk, side)
+        return AtOnce().judge(talk, side)
 
 
-class AtTheEnd(Rules):
-    """The rules, asked once, at the end, as models are."""
+class AtOnce:
+    """A judge that counts acts."""
 
-    live = False
+    def judge(self, talk, side):
+        return Verdict(dict.fromkeys(RANGES, float(-len(talk.said) % 3)), {})
 
 
+class ByLength:
+    """A judge that likes long talks."""
+
+    def judge(self, talk, side):
+        length = sum(len(act.argument) for who, act in talk.said if who == side)
+        middle = {name: sum(both) / 2 for name, both in RANGES.items()}
+        return Verdict(middle | {"goal": float(length % 11)}, {})
+
+
+@pytest.mark.long
 def test_the_partner_speaks_in_one_thread_also_where_the_judge_waits(tiny_folder, monkeypatch):
     def played(judge):
         monkeypatch.setattr("agent_envs.sotopia.env.open_judge", lambda _: judge)
@@ -113,7 +132,7 @@ def test_the_partner_speaks_in_one_thread_also_where_the_judge_waits(tiny_folder
     together, speakers = played(judge)
     assert speakers == {threading.get_ident()}
     assert len(judge.threads) > 1
-    assert repr(together) == repr(played(AtTheEnd())[0])
+    assert repr(together) == repr(played(AtOnce())[0])
 
 
 def test_the_partner_reads_its_own_side_only():
@@ -122,10 +141,15 @@ def test_the_partner_reads_its_own_side_only():
     assert 'said: "I pay $9."' in text
     assert TALK.scene.show_goal(0) not in text
     assert TALK.scene.characters[0].secret not in text
-    assert "You are at turn 1." in text
+    assert "You are at Turn 1." in text
+    assert text.startswith(f"Imagine you are {TALK.scene.characters[1].name}, ")
     first = prompt(Talk(TALK.scene), 0)
     assert "since then" not in first
-    assert "You are at turn 1." in first
+    assert "You are at Turn 1." in first
+    scene = draw_scene("meet-000", 4)
+    text = prompt(Talk(scene).after(0, speak("Hello.")), 1)
+    assert text.startswith(scene.render_background(1))
+    assert f'Now: {scene.characters[0].name} said: "Hello."' in text
 
 
 @pytest.mark.parametrize(
@@ -144,44 +168,53 @@ def test_replies_are_acts_and_what_is_none_does_nothing(reply, act):
 
 
 def test_all_running_episodes_are_answered_in_one_batch(tiny_folder):
-    loaded = chat(tiny_folder, LETTERS, "env.options.family=bargain", "env.max_turns=3")
+    loaded = chat(tiny_folder, LETTERS, "env.options.family=meet", "env.max_turns=3")
     partner = Scripted(*[said(f"I say ${n}.") for n in range(100)])
     played = play(loaded, partner, "Hello there.")
     assert [len(episode.steps) for episode in played] == [3] * 6
     batches = [len(batch) for batch in partner.batches]
     # Who is side 1 is spoken to at the reset, one by one, and not after the last turn.
-    second = sum(episode.task_id.endswith("-1") for episode in played)
+    second = sum(int(episode.task_id[-1]) % 2 for episode in played)
     assert batches == [1] * second + [6, 6] + [6 - second] * (second < 6)
 
 
 def test_an_act_that_ends_the_talk_is_not_answered(tiny_folder):
     loaded = chat(tiny_folder, LETTERS)
     partner = Scripted(*[said("Good day.")] * 9)
-    played = play(loaded, partner, "left the conversation")
+    played = play(loaded, partner, '{"leave": true}')
     assert all(len(episode.steps) == 1 and not episode.truncated for episode in played)
     assert all(len(batch) == 1 for batch in partner.batches)  # those at the reset
 
 
 @pytest.mark.long
-def test_two_pocket_policies_talk_and_one_of_them_learns(tmp_path):
+def test_two_pocket_policies_talk_and_one_of_them_learns(tmp_path, monkeypatch):
+    monkeypatch.setattr("agent_envs.sotopia.env.open_judge", lambda _: ByLength())
+    for name, rows in {
+        "environment_profiles": [SITUATION], "env_agent_combo_storages": [PAIRING],
+        "agent_profiles": [PERSON, PERSON | {"agent_id": "A2"}],
+    }.items():  # fmt: skip
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
     loaded = chat(
-        "pocket-talk", "env.max_turns=3", "sampling.tasks=2", "sampling.rollouts=4", "run.steps=1",
+        "pocket", "env.id=Sotopia-v0", f"env.data={tmp_path}", "env.split=all", "eval.split=all",
+        "env.options.judge=none", "env.max_turns=3", "sampling.tasks=2", "sampling.rollouts=4",
+        "run.steps=1",
         "sampling.max_tokens=4096", "sampling.max_reply_tokens=48", "partner.max_reply_tokens=48",
         "update.learning_rate=1e-3", "update.skip_dead_groups=false", "eval.tasks=1",
-        "eval.every=0", "env.options.family=bargain", "sampling.temperature=1.0",
+        "eval.every=0", "sampling.temperature=1.0",
     )  # fmt: skip
     load_partner.cache_clear()
     partner = load_partner(loaded.partner, loaded.policy)
     before = [w.clone() for w in partner.engine.policy.model.parameters()]
-    train(loaded, tmp_path, console=Console(file=io.StringIO()))
-    line = metrics.read_log(tmp_path / "metrics.jsonl")[-1]
+    monkeypatch.setattr("agent_envs.panels.Panel.find_shared", lambda *_: [])
+    folder = tmp_path / "run"
+    train(loaded, folder, console=Console(file=io.StringIO()))
+    line = metrics.read_log(folder / "metrics.jsonl")[-1]
     assert line["episodes"] == 8
     assert line["valid"] > 0
-    assert 0 <= line["partner_return"] <= 1
     assert load_partner(loaded.partner, loaded.policy) is partner
     after = list(partner.engine.policy.model.parameters())
     assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
-    trained = Policy.load(str(tmp_path / "checkpoints" / "step_1")).model.parameters()
+    trained = Policy.load(str(folder / "checkpoints" / "step_1")).model.parameters()
     assert any(not torch.equal(a, b) for a, b in zip(before, trained, strict=True))
 
 

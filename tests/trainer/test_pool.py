@@ -15,7 +15,7 @@ from trainer.engine import EngineError
 from trainer.errors import RecipeError
 from trainer.model.policy import Policy
 from trainer.play.failures import EpisodeError
-from trainer.play.rollout import Task
+from trainer.play.records import Task
 from trainer.play.source import draw_tasks
 from trainer.run.checks import check_source
 from trainer.scale import parallel

@@ -69,6 +69,7 @@ def test_gradients_add_up_in_float32(episodes, tmp_path):
     assert (steps[0] - steps[1]).norm() < 0.02 * steps[1].norm()
 
 
+@pytest.mark.long
 def test_sampler_and_update_read_the_same_weights(tmp_path):
     """After an update too: masters that moved are what both of them round."""
     policy = small(dtype="bfloat16")
@@ -82,6 +83,7 @@ def test_sampler_and_update_read_the_same_weights(tmp_path):
         moved(policy, rows_of(episodes), tmp_path, rate=1e-3, steps=1)
 
 
+@pytest.mark.long
 def test_what_is_trained_is_float32_and_what_is_not_is_small(episodes, tmp_path):
     policy = small(dtype="bfloat16", lora=LoRA(rank=4))
     assert {p.dtype for p in policy.parameters()} == {torch.float32}

@@ -58,7 +58,7 @@ SHOWN = "[/pick] [link=http://a.example]b[/link] :smile: \ufffd]8;;http://a.exam
 @pytest.mark.parametrize("kind", [Console, DataConsole])
 def test_tables_and_texts_are_data_on_every_console(kind):
     console, found = kind(file=io.StringIO(), width=200), evaluation(4)
-    found.task_types[:] = [MARKUP] * len(found.task_types)
+    found.strata["kind"][:] = [MARKUP] * len(found.success)
     rows = DataTable(MARKUP)
     rows.add_row(MARKUP)
     console.print(make_table(found), rows, show_data(MARKUP), *[MARKUP] * (kind is DataConsole))

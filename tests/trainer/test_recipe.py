@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import tomllib
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
-import gymnasium as gym
 import pytest
 import tomlkit
 from hypothesis import given
@@ -17,6 +17,7 @@ from agent_envs.evaluation import draw_panel
 from agent_envs.experts import experts_of
 from agent_envs.imports import find_creator, has_option
 from trainer import recipe, recipes
+from trainer.build import make_held_out
 from trainer.errors import RecipeError
 from trainer.play.environments import make_env
 
@@ -51,14 +52,28 @@ def test_every_option_of_an_environment_is_one_it_has():
     for words in PAIRS:
         for model in ("", "pocket"):
             env = recipe.load(f"{words} {model}").env
-            creator = find_creator(env.id, option="env.id")
-            assert all(has_option(creator, option) for option in env.options), words
+            for world in env.list_worlds().values() or [env]:
+                creator = find_creator(world.id, option="env.id")
+                assert all(has_option(creator, option) for option in world.options), words
 
 
-@pytest.mark.parametrize("environment", recipes.names("environment"))
+TEXTWORLD = pytest.mark.skipif(find_spec("textworld") is None, reason="needs its extra")
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        pytest.param(name, marks=TEXTWORLD if name == "textworld" else ())
+        for name in recipes.names("environment")
+    ],
+)
 def test_the_panels_of_a_recipe_are_there_without_any_data(environment):
     """What a person types first, with a model of their own."""
     loaded = recipe.load(f"{environment} gigpo", ["policy.model=/a/model"])
+    if environment == "mixture" and not find_spec("gem"):
+        with pytest.raises(ImportError, match=r"pip install 'agent-envs\[gem\]'"):
+            make_env(loaded.env, loaded.prompt, split="train")
+        return
     for split, tasks in (
         (loaded.env.split, loaded.env.games),
         (loaded.eval.split, loaded.eval.tasks),
@@ -68,18 +83,96 @@ def test_the_panels_of_a_recipe_are_there_without_any_data(environment):
 
 
 def test_a_condition_names_another_part():
-    names = {axis: set(recipes.names(axis)) for axis in recipes.AXES}
+    axes = [axis for axis in recipes.AXES if axis != "paper"]
+    names = {axis: set(recipes.names(axis)) for axis in axes}
     folder = Path(recipes.__file__).parent
     for axis in recipes.AXES:
-        others = set().union(*(names[other] for other in recipes.AXES if other != axis))
+        others = set().union(*(names[other] for other in axes if other != axis))
         for path in (folder / f"{axis}s").glob("*.toml"):
-            assert tomllib.loads(path.read_text()).get("when", {}).keys() <= others, path
+            for condition in tomllib.loads(path.read_text()).get("when", {}):
+                assert {*condition.split()} <= others | {recipes.OWN}, path
     assert sum(1 for _ in folder.rglob("*.toml")) <= 45
+
+
+def test_a_pocket_recipe_teaches_an_environment_of_ones_own(tmp_path):
+    file = tmp_path / "own.toml"
+    file.write_text('model = "pocket"\n[env]\nid = "a:B"\n[credit]\nname = "grpo"\n')
+    own, shipped = recipe.load(str(file)), recipe.load("alfworld grpo pocket")
+    assert (own.sampling.decode, shipped.sampling.decode) == ("auto", "free")
+    assert (own.sft.expert, shipped.sft.expert) == ("auto", "explorer")
+    assert own.sft.until > shipped.sft.until == 0
+    file.write_text('method = "grpo"\n[env]\nid = "a:B"\n')  # without the small model
+    assert recipe.load(str(file)).sampling.decode == "free"
 
 
 def test_the_order_of_words_does_not_matter():
     one, other = recipe.load("webshop gigpo pocket"), recipe.load("pocket gigpo webshop")
     assert one == other
+
+
+def test_a_paper_is_a_setting_for_all_its_methods():
+    """iStar Sec. 4.1: all methods share the configuration, and only STAPO's has a divergence."""
+    for method in ("gigpo", "grpo", "rloo", "reinforce_pp", "prime", "istar"):
+        loaded = recipe.load(f"webshop {method} paper=istar")
+        assert (loaded.run.steps, loaded.sampling.tasks, loaded.update.kl) == (200, 16, "none")
+        assert loaded.update.learning_rate == 5e-7
+        assert loaded.policy.model == "Qwen/Qwen2.5-7B-Instruct"
+    ppo = recipe.load("webshop ppo paper=istar").sampling
+    assert (ppo.tasks, ppo.rollouts) == (128, 1)
+    own = recipe.load("webshop gigpo")
+    assert (own.run.steps, own.sampling.tasks, own.update.kl) == (300, 8, "k3")
+
+
+COMPARED = [
+    ("alfworld", "stapo", "rloo grpo empg gigpo stapo", set()),
+    ("webshop", "stapo", "rloo grpo empg gigpo stapo", set()),
+    ("search", "stapo", "gigpo stapo", set()),
+    ("sokoban", "stapo", "grpo gigpo stapo", set()),
+    ("ezpoints", "stapo", "grpo gigpo stapo", set()),
+    ("webshop", "istar", "grpo rloo reinforce_pp gigpo prime istar", {"update.ratio"}),
+    ("sokoban", "istar", "grpo rloo reinforce_pp gigpo istar", {"update.ratio"}),
+    ("sotopia", "istar", "grpo rloo reinforce_pp istar", {"update.ratio"}),
+    ("alfworld", "mgr", "grpo gigpo mgr", set()),
+    ("appworld", "mgr", "grpo loop mgr", {"update.epochs", "env.options.reward"}),
+    ("wiki", "mt_grpo", "grpo mt_grpo", set()),
+]
+"""Methods that a paper compares, and what else its own method or LOOP has of its own."""
+
+
+@pytest.mark.parametrize(("environment", "paper", "methods", "own"), COMPARED)
+def test_methods_that_a_paper_compares_differ_in_credit_alone(environment, paper, methods, own):
+    *others, last = (recipe.load(f"{environment} {m} paper={paper}") for m in methods.split())
+    for other in others:
+        differs = {key for key in recipe.changes(last, other) if not key.startswith("credit.")}
+        assert differs - own <= {"name", "about"}
+
+
+def test_the_paper_of_a_method_is_its_own_where_it_has_the_environment():
+    assert recipe.load("webshop istar") == recipe.load("webshop istar paper=istar")
+    assert recipe.load("webshop istar").name == "webshop-istar"
+    assert recipe.load("webshop gigpo paper=istar").name == "webshop-gigpo-istar"
+    assert recipe.load("alfworld grpo paper=mgr").prompt.context == "history"
+    assert recipe.load("alfworld istar").update.minibatch == 256  # STAPO's setting
+    assert recipes.list_environments("istar") == ["sokoban", "sotopia", "webshop"]
+
+
+def test_a_paper_without_the_environment_is_refused(tmp_path):
+    with pytest.raises(RecipeError, match=r"istar has no setting for alfworld; it has sokoban, "):
+        recipe.load("alfworld gigpo paper=istar")
+    with pytest.raises(
+        RecipeError, match=r"no paper 'itsar', did you mean 'istar'.; there are has"
+    ):
+        recipe.load("webshop gigpo paper=itsar")
+    own = written(tmp_path, "method = 'mgr'\n[env]\nid = 'Room-v0'\n")
+    assert recipe.load(own).update.learning_rate == 5e-7  # of MGR's paper
+
+
+def test_every_setting_of_a_paper_has_a_source():
+    for name in recipes.names("paper"):
+        part = recipes.part("paper", name)
+        for settings in [part.settings, *part.when.values()]:
+            for key, setting in settings.items():
+                assert setting.source, (name, key)
 
 
 def test_a_condition_goes_above_what_is_general():
@@ -89,19 +182,30 @@ def test_a_condition_goes_above_what_is_general():
     assert recipe.load("webshop stapo pocket").credit.options["mode"] == "mean_std_norm"
 
 
-@pytest.mark.parametrize("name", ["stapo", "stapo_dynamic"])
-@pytest.mark.parametrize("model", ["", " pocket"])
-@pytest.mark.parametrize("environment", recipes.names("environment"))
-def test_stapo_without_its_terms_is_gigpo_in_every_setting(environment, model, name):
-    """STAPO App. H."""
-    its = recipe.load(f"{environment} {name}{model}").credit.options
-    own = recipe.load(f"{environment} gigpo{model}").credit.options
-    assert {key: its.get(key) for key in own} == own
+SETTINGS = [
+    (environment, given)
+    for environment in recipes.names("environment")
+    for given in ("", "pocket", *(f"paper={paper}" for paper in recipes.names("paper")))
+    if "=" not in given or environment in recipes.list_environments(given.partition("=")[2])
+]
+OF_STAPO = {"credit.name", "credit.options.lam", "credit.options.alpha"}
+OF_STAPO |= {"credit.options.penalty_weight", "name", "about"}
+
+
+@pytest.mark.parametrize(("environment", "given"), SETTINGS)
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [("stapo", set()), ("stapo_dynamic", {"sampling.redraws", "update.clip_high"})],
+)
+def test_stapo_without_its_terms_is_gigpo_in_every_setting(environment, given, name, more):
+    """STAPO App. H: nothing differs but the name and the options of the terms."""
+    own, its = (recipe.load(f"{environment} {one} {given}") for one in ("gigpo", name))
+    assert recipe.changes(own, its).keys() == OF_STAPO | more
 
 
 def test_a_value_has_its_file_and_source():
     settings = recipes.compose(["webshop", "gigpo"]).settings
-    assert settings["run", "steps"] == (300, "webshop", "STAPO App. E")
+    assert settings["run", "steps"] == (300, "paper stapo when webshop", "STAPO App. E")
     assert settings["credit", "options", "mode"] == (
         "mean_norm", "gigpo when webshop", "verl-agent's WebShop script",
     )  # fmt: skip
@@ -112,9 +216,9 @@ def test_warm_starts_that_learn_from_an_oracle():
     experts = set()
     for words in PAIRS:
         loaded = recipe.load(words)
-        if loaded.sft.steps:
-            made = gym.make(loaded.env.id, disable_env_checker=True)
-            assert loaded.sft.expert in experts_of(type(made.unwrapped)), words
+        if loaded.sft.steps and not loaded.env.mixture:
+            made = find_creator(loaded.env.id, option="env.id")
+            assert loaded.sft.expert in experts_of(made), words
             experts.add((loaded.env.id, loaded.sft.expert))
     assert {name for name, expert in experts if expert != "explorer"} == {
         "SearchQA-v0", "WebShop-v0", "WikiSearch-v0",
@@ -131,7 +235,7 @@ SOTOPIA = (
     "prompt.context=turn prompt.history=10 env.max_turns=10"
 )
 APPWORLD = (
-    "env.split=train_easy env.max_turns=35 sampling.tasks=40 sampling.rollouts=6 "
+    "env.max_turns=35 sampling.tasks=40 sampling.rollouts=6 "
     "sampling.temperature=1.0 sampling.max_reply_tokens=2048 update.learning_rate=5e-7 "
     "update.kl=none prompt.context=history"
 )
@@ -139,11 +243,13 @@ NUMBERS = {
     "alfworld has": f"{HAS} env.max_turns=40 credit.models.turnrd.loss.value=1.0",
     "webshop has": f"{HAS} env.max_turns=15 credit.models.turnrd.loss.value=0.5",
     "alfworld gigpo": f"{FULL} update.learning_rate=1e-6 sampling.tasks=16 env.max_turns=50",
-    "alfworld mgr": f"{FULL} update.learning_rate=5e-7 sampling.tasks=16 env.max_turns=50",
+    "alfworld mgr": (
+        "update.learning_rate=5e-7 sampling.tasks=16 env.max_turns=50 credit.model=critic"
+    ),
     "webshop gigpo": f"{FULL} update.learning_rate=1e-6 sampling.tasks=8 env.max_turns=15",
     "webshop stapo": f"{FULL} update.learning_rate=1e-6 sampling.tasks=8 env.max_turns=15",
-    "webshop istar": f"{FULL} update.learning_rate=5e-7 sampling.tasks=16 env.max_turns=15",
-    "webshop mgr": f"{FULL} update.learning_rate=5e-7 sampling.tasks=8 env.max_turns=15",
+    "webshop istar": "update.learning_rate=5e-7 sampling.tasks=16 env.max_turns=15",
+    "webshop mgr": f"{FULL} update.learning_rate=1e-6 sampling.tasks=8 env.max_turns=15",
     "sotopia istar": f"{SOTOPIA} credit.models.prm.threshold=0.6",
     "sotopia dpo": f"{SOTOPIA} credit.options.threshold=0.6",
     "sotopia ppo": f"{SOTOPIA} sampling.tasks=128 sampling.rollouts=1",
@@ -212,6 +318,14 @@ def test_overrides_are_toml_or_bare_strings(tmp_path):
     assert (loaded.credit.options["beta"], loaded.credit.options["alpha"]) == (0.2, 0.5)
     assert loaded.update.skip_dead_groups is False
     assert (loaded.env.id, loaded.env.data) == ("Room-v0", "/a folder/x")
+    assert loaded.eval.data == ""  # which is only meant in full
+
+
+def test_evaluation_may_have_data_of_its_own():
+    loaded = recipe.load("alfworld mgr pocket", ["data=/nowhere", "eval.data=embedded"])
+    assert make_held_out(loaded).panel.split == loaded.eval.split
+    with pytest.raises(RecipeError, match="/nowhere"):
+        assert make_held_out(replace(loaded, eval=replace(loaded.eval, data=""))).panel
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n"), max_size=30))
@@ -262,7 +376,7 @@ def test_recipes_compare():
 
 WORDS = [
     ("alfworld", "ENVIRONMENT METHOD .MODEL. or a TOML file, and 'alfworld' has no method: name"),
-    ("mgr pocket", "'mgr pocket' has no environment: name one of alfworld, .* or set env.id in"),
+    ("mgr pocket", "'mgr pocket' has no environment: name one of alfworld, .* or give env.id="),
     ("", "'' has no environment"),
     ("/", "no file or run folder '/' in /"),
     ("alfworld mgr gigpo", "one method, got 'mgr' and 'gigpo'"),
@@ -309,8 +423,8 @@ FILES = [
     (PARTS + "[run]\nstep = 3\n", r"no option 'run\.step'; nearest are run\.steps"),
     (PARTS + "[run]\nsteps = '3'\n", r"run\.steps = '3'"),
     ("method = 'mrg'\n", r"no method 'mrg', did you mean 'mgr'\?"),
-    ("[run]\nsteps = 3\n", "has no environment: name one of .*, or set env.id"),
-    ("environment = 'alfworld'\n", "has no method: name one of .*, or set credit.name"),
+    ("[run]\nsteps = 3\n", "has no environment: name one of .*, or give env.id="),
+    ("environment = 'alfworld'\n", "has no method: name one of .*, or give credit.name="),
 ]
 
 

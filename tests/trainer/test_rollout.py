@@ -14,11 +14,13 @@ import pytest
 from jinja2 import TemplateError
 
 from agent_envs import Template
-from trainer.learn.sft import attempt_demonstrations, require_expert
+from trainer.learn.sft import attempt_demonstrations
 from trainer.play.environments import Env, PromptOptions, make_env
 from trainer.play.episode import INSTRUCTION
-from trainer.play.rollout import Rollouts, Task
+from trainer.play.records import Task
+from trainer.play.rollout import Rollouts
 from trainer.play.source import draw_tasks
+from trainer.run.checks import find_expert
 
 from .conftest import Letters, Script, east
 from .conftest import corridor_tasks as tasks
@@ -44,7 +46,7 @@ def test_the_finished_are_neither_prompted_nor_stepped(corridor):
     assert [episode.task_id for episode in played] == ["corridor/1", "corridor/3", "corridor/2"]
     assert [episode.group for episode in played] == [0, 1, 2]
     assert all(episode.success and not episode.truncated for episode in played)
-    assert {episode.task_type for episode in played} == {"walk"}
+    assert all(episode.strata == {"task_type": "walk"} for episode in played)
 
 
 def test_waves_give_the_same_episodes_and_environments_are_made_once(corridor):
@@ -118,20 +120,20 @@ def test_what_a_silent_wrapper_pays_stays_with_its_turn():
 
 
 def buyer(text, row):
-    """Search for coats, open the first, buy it."""
-    products = re.findall(r"\bB0\w{8}\b", text)
+    """Search for the request, open the first, buy it."""
+    products = re.findall(r"\bB\d{6}\b", text)
     click = "Buy Now" if "Buy Now" in text else products[0] if products else ""
-    action = f"click[{click}]" if click else "search[coats]"
+    action = f"click[{click}]" if click else "search[coat]"
     return f"<think></think><action>{action}</action>"
 
 
 @pytest.mark.parametrize("penalty", [0.0, -0.1])
 def test_the_terms_of_an_environments_own_reward_are_its_outcome(penalty):
-    env = Env(id="WebShop-v0", data="embedded", invalid_penalty=penalty, options=WEBSHOP)
+    env = Env(id="WebShop-v1", invalid_penalty=penalty, options=WEBSHOP)
     player = Rollouts(env, PromptOptions(), "train", max_tokens=10**6)
     names = player.panel.task_ids[:400:8]  # some of them ask for a coat
     played = player.play([Task(name, 0, seed=1) for name in names], Script(buyer), seed=0)
-    plain = gym.make("WebShop-v0", data="embedded", **WEBSHOP)
+    plain = gym.make("WebShop-v1", **WEBSHOP)
     for episode in played:
         plain.reset(seed=1, options={"task_id": episode.task_id})
         *_, last = [plain.step(step.action) for step in episode.steps]
@@ -227,7 +229,7 @@ def test_the_explorer_shows_the_way(corridor):
     assert (one.task_id, one.goal, one.success) == ("corridor/1", "Walk 1 steps.", True)
     assert len(corridor.MADE) == 1
     assert len(attempt_demonstrations(rollouts(turns=2), tasks(1, 5), chat)) == 1  # solved one
-    require_expert(rollouts(), "corridor:Explorer")
+    find_expert(rollouts(), "corridor:Explorer")
     assert len(attempt_demonstrations(rollouts(), tasks(2), chat, "corridor:Explorer")) == 1
 
 
@@ -277,7 +279,7 @@ REFUSALS = {
     ),
     "unsolved": (show(2, 4, 5), "solved none of 2 tasks in 2 turns"),
     "expert": (
-        lambda: require_expert(rollouts(), "oracle"),
+        lambda: find_expert(rollouts(), "oracle"),
         "Corridor has no oracle; use 'explorer'",
     ),
     "template's name": (

@@ -14,7 +14,7 @@ from trainer.run.metrics import describe
 
 from .conftest import Script
 
-CALL = '<reasoning>r</reasoning><tool>{"name": "wiki_search", "args": {"query": "Chad"}}</tool>'
+CALL = '<reasoning>r</reasoning><tool>{"name": "wiki_search", "args": {"query": "town"}}</tool>'
 
 
 @pytest.fixture

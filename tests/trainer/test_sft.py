@@ -1,15 +1,29 @@
 """Imitation: demonstrations as the tokens a policy would have sampled, and a loss on replies."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
+from agent_envs import Panel
 from trainer.engine import FORM, Decoding, Prompt
 from trainer.engine.own import OwnEngine
 from trainer.learn.learner import Learner, Optimizer
 from trainer.learn.rows import make_rows
-from trainer.learn.sft import encode_demonstration, imitate
-from trainer.play.records import Episode, Step
+from trainer.learn.sft import (
+    attempt_demonstrations,
+    encode_demonstration,
+    find_end,
+    imitate,
+    measure_imitation,
+    split_tasks,
+)
+from trainer.play.environments import Env, PromptOptions
+from trainer.play.records import Episode, Step, Task
+from trainer.play.rollout import Rollouts
+from trainer.run.checks import find_expert
 
+AUTO = Decoding(decode="auto", max_reply_tokens=40)
 TURNS = [("You are in a room.", "go to desk 1"), ("On the desk 1, you see a mug 1.", "look")]
 
 
@@ -51,3 +65,78 @@ def test_imitation_learns_to_repeat_a_demonstration(tiny_policy, tmp_path):
     batch = OwnEngine(tiny_policy).batch(1, Decoding(temperature=0))
     (reply,) = batch.reply([0], [Prompt(tiny_policy.chat.opening(TURNS[0][0]))], [0])
     assert reply.text == "<think></think><action>go to desk 1</action>"
+
+
+def play_corridor(world="corridor:Corridor"):
+    return Rollouts(Env(id=world, max_turns=4), PromptOptions(), "train", max_tokens=2000)
+
+
+def test_a_demonstration_is_a_choice_where_the_policy_chooses(tiny_policy, corridor):
+    tasks, rollouts = [Task("corridor/2", 0, 0)], play_corridor()
+    (free,), (chosen,) = (
+        attempt_demonstrations(rollouts, tasks, tiny_policy, decoding=decoding)
+        for decoding in (Decoding(), AUTO)
+    )
+    assert {step.allowed for step in free.steps} == {None}
+    for step in chosen.steps:
+        ways = [tiny_policy.chat.reply(FORM.format(thought="", action=a)) for a in step.admissible]
+        assert step.admissible == ["east", "north"]
+        for place, allowed in enumerate(step.allowed):  # the tokens that continue what was said
+            said = tuple(step.reply_ids[:place])
+            assert set(allowed) == {way[place] for way in ways if way[:place] == said}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("decoding", [Decoding(0, 40), replace(AUTO, temperature=0)])
+def test_imitation_is_the_share_of_greedy_replies(tiny_policy, tmp_path, corridor, decoding):
+    tasks = [Task(f"corridor/{n}", n, 0) for n in (1, 2, 3)]
+    shown = attempt_demonstrations(play_corridor(), tasks, tiny_policy, decoding=decoding)
+    rows = make_rows(shown)
+    taught = Learner(tiny_policy, Optimizer(learning_rate=3e-3), folder=tmp_path)
+    measured = set()
+    for _ in range(25):
+        engine, same = OwnEngine(tiny_policy), []
+        for row in rows:  # its replies, each after the expert's earlier ones
+            places = sorted(dict(zip(row.turn[::-1], row.at[::-1], strict=True)).values())
+            for start in places:
+                ids = row.ids[start : row.at[-1] + 1]
+                reply = sample_after(engine, row.ids[:start], decoding)
+                same.append(ids[: len(reply)] == reply)
+        found = measure_imitation(tiny_policy, rows, tokens=300)
+        assert found == pytest.approx(sum(same) / len(same))
+        measured.add(found)
+        imitate(taught, rows)
+    assert {0.0, 1.0} & measured, measured
+
+
+def sample_after(engine, ids, decoding):
+    actions = ("east", "north") if decoding.decode == "auto" else ()
+    (reply,) = engine.batch(1, decoding).reply([0], [Prompt(ids, admissible=actions)], [0])
+    return reply.ids
+
+
+def test_a_warm_start_ends_when_it_imitates_or_no_more_improves():
+    assert not find_end([0.2], 0.9)
+    assert find_end([0.2, 0.95], 0.9) == "that is sft.until=0.9"
+    assert not find_end([0.5, 0.9, *[0.5] * 7], 0.95)  # a lucky one ends nothing
+    assert not find_end([0.5] * 9 + [0.6], 0.95)
+    assert "not risen" in find_end([0.5] * 10, 0.95)
+
+
+@pytest.mark.parametrize(("size", "left_out"), [(2, 1), (20, 4), (500, 16)])
+def test_left_out_tasks_are_not_imitated(size, left_out):
+    rest, held_out = split_tasks(Panel("train", tuple(f"t/{n}" for n in range(size))))
+    assert (len(rest), len(held_out)) == (size - left_out, left_out)
+    assert not {*rest.task_ids} & {*held_out.task_ids}
+    one, same = split_tasks(Panel("train", ("t/0",)))
+    assert one.task_ids == same.task_ids == ("t/0",)
+
+
+def test_without_an_expert_a_policy_needs_actions_to_choose_from(corridor):
+    assert find_expert(play_corridor(), "auto", AUTO) == "explorer"
+    assert find_expert(play_corridor("corridor:Unguided"), "auto", AUTO) == ""
+    for world, decoding in (("Silent", AUTO), ("Unguided", Decoding())):
+        with pytest.raises(ValueError, match=r"has no Explorer to imitate and lists no actions"):
+            find_expert(play_corridor(f"corridor:{world}"), "auto", decoding)
+    with pytest.raises(ValueError, match="Unguided has no experts"):
+        find_expert(play_corridor("corridor:Unguided"), "explorer", AUTO)

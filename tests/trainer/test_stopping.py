@@ -63,7 +63,7 @@ def test_a_signal_in_a_step_ends_the_run_after_it(  # noqa: PLR0917
         train(short(tiny_folder), tmp_path, console=quiet())
     assert raised.value.code == 128 + number
     assert Checkpoints(tmp_path / "checkpoints").steps()[-1] == line
-    assert len(figures(tmp_path)) == line
+    assert figures(tmp_path)[-1]["step"] == line
     monkeypatch.setattr(Loop, "log_step", log)
     train(short(tiny_folder), tmp_path, resume=True, console=quiet())
     assert figures(tmp_path) == figures(whole)
@@ -132,7 +132,7 @@ def test_the_command_says_how_to_go_on(number, code, start_training, tmp_path):
     process.join(60)
     said = process.said.read_text()
     assert process.exitcode == code, said
-    last = len(figures(folder))
+    last = figures(folder)[-1]["step"]
     assert f"stopped after step {last}; continue with: agent-envs train {folder} --resume" in said
     assert "Traceback" not in said
     assert Checkpoints(folder / "checkpoints").latest().name == f"step_{last}"

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from trainer.errors import RecipeError
-from trainer.learn.sft import attempt_demonstrations, require_expert
+from trainer.learn.sft import attempt_demonstrations
 from trainer.play.environments import Env, PromptOptions
 from trainer.play.records import Task
 from trainer.play.rollout import Rollouts
 from trainer.play.source import draw_tasks
+from trainer.run.checks import _probe, find_expert
 
 from .conftest import Letters, Script
 
@@ -43,6 +44,7 @@ def play(env):
     return player.play(drawn, script, seed=3), script.prompts
 
 
+@pytest.mark.long
 def test_a_corridor_in_two_processes(corridor, monkeypatch):
     """Episodes, demonstrations, turn rewards and the check of experts, as in this process."""
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
@@ -55,8 +57,9 @@ def test_a_corridor_in_two_processes(corridor, monkeypatch):
         player = Rollouts(env, PromptOptions(), "train")
         drawn = draw_tasks(player.panel, tasks=3, rollouts=1, seed=1, step=1)
         shown.append(attempt_demonstrations(player, drawn, Letters()))
-        assert not any(info.get("turn_reward") for info in player.probe())
-        require_expert(player, "corridor:Explorer")
+        (world,) = player.list_worlds().values()
+        assert not any(info.get("turn_reward") for info in _probe(world))
+        find_expert(player, "corridor:Explorer")
     assert repr(shown[0]) == repr(shown[1])
     with pytest.raises(RecipeError, match=r"env\.wrappers credit\.rewards:ProgressReward: "):
         play(Env(**{**vars(there), "wrappers": {"credit.rewards:ProgressReward": {"no": 1}}}))

@@ -58,7 +58,7 @@ class Server:
                 self.command, env=environment, stdout=log, stderr=log, start_new_session=True
             )
 
-    def wait(self, seconds=180):
+    def wait(self, seconds=400):  # on a busy machine
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             assert self.process.poll() is None, self.log.read_text()[-3000:]

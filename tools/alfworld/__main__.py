@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_envs.alfworld.data import FOLDER
-from tools.alfworld.generate import generate_splits, pack, read_rules, write_tree
+from tools.alfworld.generate import generate_pairs, generate_splits, pack, read_rules, write_tree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     options.pack.mkdir(parents=True, exist_ok=True)
     (options.pack / "logic.json.xz").write_bytes(pack([rules]))
-    for split, lines in splits.items():
+    pairs = generate_pairs(options.seed, train=options.train * 2 // 5, valid=options.valid // 2)
+    for split, lines in (splits | pairs).items():
         blob = pack(lines)
         (options.pack / f"{split}.jsonl.xz").write_bytes(blob)
         print(f"{split}: {len(lines)} games, {len(blob)} bytes")

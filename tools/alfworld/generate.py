@@ -65,8 +65,8 @@ _BARE = {
 _FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME}]
 
 
-def furnish(rng: np.random.Generator, room: Room, job: Job, *, trial: str) -> dict[str, Any]:
-    """A game of the embedded set: a room filled with things, and the job as its goal.
+def furnish(rng: np.random.Generator, room: Room, *jobs: Job, trial: str) -> dict[str, Any]:
+    """A game of the embedded set: a room filled with things, and one or two jobs as its goals.
 
     Returns:
         task_id `<task>/<trial>`, task (the sentence), pddl_problem, walkthrough, solvable.
@@ -74,14 +74,16 @@ def furnish(rng: np.random.Generator, room: Room, job: Job, *, trial: str) -> di
     Raises:
         RuntimeError: the game is solved already or cannot be solved: a fault of this module.
     """
-    items = fill_room(rng, room, job)
-    task = (
+    items = fill_room(rng, room, jobs)
+    task = ", and ".join(
         Draw(rng)
         .choose(WORDINGS[job.task])
         .format(thing=job.thing.lower(), place=job.place.lower())
+        for job in jobs
     )
-    name = f"{SHORT_NAMES[job.task]}-{job.thing}-None-{job.place}-{room.plan}/{trial}"
-    text = "\n".join(write_problem(room, job, items))
+    kinds = "+".join(f"{SHORT_NAMES[job.task]}-{job.thing}-None-{job.place}" for job in jobs)
+    name = f"{kinds}-{room.plan}/{trial}"
+    text = "\n".join(write_problem(room, jobs, items))
     line = {"task_id": name, "task": task, "pddl_problem": text, "walkthrough": []}
     walkthrough = plan(World(parse_game(complete(line, _BARE), name, name)))
     if not walkthrough:
@@ -140,6 +142,32 @@ def generate_splits(seed: int, *, train: int = 600, valid: int = 120) -> dict[st
         "valid_seen": _draw_games(np.random.default_rng([seed, 2]), seen, valid, known),
         "valid_unseen": _draw_games(np.random.default_rng([seed, 3]), unseen, valid),
     }
+
+
+def generate_pairs(seed: int, *, train: int, valid: int) -> dict[str, list[Any]]:
+    """Games with two goals for `train_two` and, in unseen rooms, `valid_two`."""
+    seen, unseen = _draw_rooms(seed)
+    return {
+        "train_two": _draw_pairs(np.random.default_rng([seed, 4]), seen, train),
+        "valid_two": _draw_pairs(np.random.default_rng([seed, 5]), unseen, valid),
+    }
+
+
+def _draw_pairs(
+    rng: np.random.Generator, rooms: Sequence[Room], number: int
+) -> list[dict[str, Any]]:
+    """Games with two goals of different things; first goals are equally often of each type."""
+    games: list[dict[str, Any]] = []
+    draw, tasks = Draw(rng), [task for task in SHORT_NAMES if task != "look"]
+    while len(games) < number:
+        first = tasks[len(games) % len(tasks)]
+        kind = draw.choose(KINDS[SHORT_NAMES[first]])
+        room = draw.choose([room for room in rooms if room.kind == kind])
+        second = draw.choose([task for task in tasks if kind in KINDS[SHORT_NAMES[task]]])
+        jobs = [draw_job(rng, room, task) for task in (first, second)]
+        if jobs[0].thing != jobs[1].thing:
+            games.append(furnish(rng, room, *jobs, trial=f"trial_{len(games):04d}"))
+    return games
 
 
 def _draw_rooms(seed: int) -> tuple[list[Room], list[Room]]:
@@ -211,7 +239,7 @@ def read_rules(folder: Path | None) -> dict[str, str]:
     return {key: text.replace(GENUINE_TASK, TASK) for key, text in texts.items()}
 
 
-def write_problem(room: Room, job: Job, items: Sequence[Item]) -> Iterator[str]:
+def write_problem(room: Room, jobs: Sequence[Job], items: Sequence[Item]) -> Iterator[str]:
     """Lines of the PDDL problem."""
     yield f"(define (problem plan_{room.plan})\n(:domain alfred)\n(:objects\nagent1 - agent"
     yield from (f"{name}Type - otype" for name in [*read_things(), "Sink"])
@@ -235,7 +263,8 @@ def write_problem(room: Room, job: Job, items: Sequence[Item]) -> Iterator[str]:
         yield from (
             f"({ability} {item.name})" for ability in _list_abilities(read_things()[item.type])
         )
-    yield f")\n(:goal\n{_write_goal(job)}\n))"
+    goals = "\n".join(map(_write_goal, jobs))
+    yield f")\n(:goal\n{goals if len(jobs) == 1 else f'(and {goals})'}\n))"
 
 
 @cache

@@ -261,17 +261,19 @@ def draw_job(rng: np.random.Generator, room: Room, task: str) -> Job:
     return draw.choose([job for job in possible if job.thing == thing])
 
 
-def fill_room(rng: np.random.Generator, room: Room, job: Job) -> list[Item]:
-    """Everything that lies about in a room in which a job is to be done."""
+def fill_room(rng: np.random.Generator, room: Room, jobs: Sequence[Job]) -> list[Item]:
+    """Everything that lies about in a room in which jobs, of different things, are to be done."""
     draw = Draw(rng)
-    needed = (2 if job.task == "pick2" else 1) + (draw() < SPARE)
-    away = job.place if job.task in {"pick", "pick2"} else ""  # not where they are to be put
-    kept = [(job.thing, _choose_spot(draw, room, job.thing, away)) for _ in range(needed)]
-    scene = read_scenes()[room.kind].things
-    lamp = job.place if job.task == "look" else "DeskLamp"
+    kept: list[tuple[str, Spot]] = []
+    for job in jobs:
+        needed = (2 if job.task == "pick2" else 1) + (draw() < SPARE)
+        away = job.place if job.task in {"pick", "pick2"} else ""  # not where they are to be put
+        kept += [(job.thing, _choose_spot(draw, room, job.thing, away)) for _ in range(needed)]
+    scene, wanted = read_scenes()[room.kind].things, {job.thing for job in jobs}
+    lamp = next((job.place for job in jobs if job.task == "look"), "DeskLamp")
     if lamp in scene and room.list_offers(lamp):
         kept.append((lamp, _choose_spot(draw, room, lamp)))
-    others = [n for n in scene if n not in {job.thing, lamp, "FloorLamp"} and room.list_offers(n)]
+    others = [n for n in scene if n not in {*wanted, lamp, "FloorLamp"} and room.list_offers(n)]
     while len(kept) < THINGS * len(room.spots) and others:
         name = draw.choose(others)
         others.remove(name)

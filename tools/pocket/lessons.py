@@ -6,32 +6,33 @@ done by half, a habit for reinforcement learning to correct.
 
 from __future__ import annotations
 
-import json
 import re
-from collections import Counter
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from agent_envs.alfworld.experts import Searcher
 from agent_envs.alfworld.game import SHORT_NAMES, parse_game
 from agent_envs.alfworld.world import World
 from agent_envs.appworld.env import AppWorld
 from agent_envs.appworld.experts import Explorer as Coder
+from agent_envs.appworld.world import list_words
 from agent_envs.ezpoints.env import EZPoints
 from agent_envs.ezpoints.experts import Explorer as CardPlayer
-from agent_envs.search_qa.answers import in_any
+from agent_envs.search_qa.experts import Explorer as Reader
+from agent_envs.search_qa.experts import open_grammar
 from agent_envs.search_qa.wiki import WikiSearch
+from agent_envs.search_qa.world import Relation
 from agent_envs.sokoban.env import Sokoban
 from agent_envs.sokoban.experts import Explorer as Pusher
-from agent_envs.sotopia.acts import Act
-from agent_envs.sotopia.env import Sotopia
+from agent_envs.sotopia.env import SotopiaFacts
+from agent_envs.sotopia.experts import Explorer as Listener
 from agent_envs.webshop import pages
-from agent_envs.webshop.catalogue import generate_catalogue
 from agent_envs.webshop.experts import Shopper, read_request
-from agent_envs.webshop.generate import SEED
 from agent_envs.webshop.pages import Page
-from agent_envs.webshop.shop import Shop
+from agent_envs.webshop.shop import FactShop
+from agent_envs.webshop.world import SPLITS
+from agent_envs.webshop.world import World as Stock
 from tools.alfworld.generate import generate_game
 from tools.pocket import slips
 from tools.pocket.slips import Shown
@@ -43,39 +44,37 @@ if TYPE_CHECKING:
     import numpy as np
 
     from agent_envs.alfworld.experts import TaskLine
-    from agent_envs.search_qa.data import Question
-    from agent_envs.sotopia.scene import Game
     from agent_envs.webshop.goals import Goal
 
 TASK_TYPES = tuple(SHORT_NAMES.values())
 MAX_TURNS = 50
 CATALOGUES = 32
-"""Made-up catalogues of the shop's lessons, none of them the embedded one."""
-LOOKS = 0.8  # share of the shop's lessons that are one list; a trip is ten times as long
+"""Catalogues of the shop's lessons, made from other seeds than that of the splits."""
+LOOKS = 0.8  # share of the shop's lessons that are one page; a trip is six times as long
+LISTS = 0.4  # share of lists among these
 HALF = 0.5  # of the full size; up to it there are no trips
 
 ROOMS = 4_000
 """Rooms of Sokoban's lessons, none of them of the splits that are held out."""
 CARDS = 0.3  # share of EZPoints among the puzzles; its plays are short
 
-TRUE = 0.2  # share of the encyclopaedia's lessons that tell what is so
-RARE = 12  # a word of more titles and answers than these is no name
+TRUE = 0.2  # share of a training split's lessons that tell what is so
 
 _FIRST = 1000  # seed of the first of them
-FAMILIES = ("decline_strangers", "sort_downloads")
-"""Requests on a single app whose code takes a word from the request."""
-REQUESTS = 1_000  # of each family, so that there is little to know by heart
-PATIENCE = 7  # turns, after which a bargain is ended
-CLOSE = 0.03  # prices so near that they are not worth a word
-DEAREST = 990  # what prices are kept below, so that each is one token
+FAMILIES = (
+    *("event", "past", "mail", "oldest_mail", "youngest", "oldest", "creditor", "modest", "cancel"),
+    *("star", "archive", "label", "rehome", "when", "where", "sent", "home", "birthday", "named"),
+)
+"""Families of AppWorld whose values are words, so that they can be made up."""
+REQUESTS = 100  # of each programme of two, so that there is little to know by heart
 CARELESS = 0.6
 
 _BACK = {"up": "down", "down": "up", "left": "right", "right": "left"}
 _API = re.compile(r"(apis\.\w+\.)([a-z]+)_(\w+)")
-_PRICE = re.compile(r"\$\d+")
-_ASIN = re.compile(r"\b[Bb]0[A-Za-z0-9]{8}\b")
+_ASIN = re.compile(r"\b[Bb]\d{6}\b")
 _WORD = re.compile(r"\w+")
-_LITERAL = re.compile(r"'([a-z]+)'")
+_YEAR = re.compile(r"1[78]\d\d")
+_LITERAL = re.compile(r"^(?:title|subject|label|text|city) = '(.+)'$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -107,7 +106,7 @@ def play_household(
     lesson = Lesson([], [], [])
     expert = Searcher(world.intro)
     if forget and rng.random() < forget:
-        expert.task = replace(expert.task, count=1, verb="")
+        expert.tasks = [replace(expert.task, count=1, verb="")]
     for turn in slips.play_household(
         world, rng, mistake=mistake, expert=expert, max_turns=MAX_TURNS
     ):
@@ -122,69 +121,118 @@ def play_shop(
 ) -> Lesson:
     """A shopper's trip through a generated catalogue, with slips it recovers from.
 
-    The products have ids of the embedded catalogue's, at random: an id tells nothing, and can be
-    one token. Most lessons are a look at one list, so that reading ids off is practised often; up
-    to half the full `size` all are, and lists are shorter below it. With the chance `forget` the
-    shopper is hasty: it chooses one option at most.
+    The catalogues have the words of all splits and other facts, and ids are drawn anew, so that an
+    id tells nothing. Most lessons are a look at one list or product, so that reading is practised
+    often; up to half the full `size` all are, and lists are shorter below it. With the chance
+    `forget` the shopper is hasty: it reads no page and chooses one option at most.
     """
     shop = _open_shop(_FIRST + int(rng.integers(CATALOGUES)))
     goals = list(shop.goals.values())
     goal = goals[int(rng.integers(len(goals)))]
     hasty = forget > 0 and rng.random() < forget
-    ids, given = iter(rng.permutation(list_product_ids()).tolist()), dict[str, str]()
+    given: dict[str, str] = {}
     lesson = Lesson([], [], [])
     look = not forget and rng.random() < (LOOKS if size > HALF else 1.0)
     trip = slips.play_shop(shop, goal, rng, mistake=mistake, hasty=hasty)
-    for turn in [_show_list(shop, goal, rng, size)] if look else trip:
+    show = _show_list if rng.random() < LISTS else _show_product
+    for turn in [show(shop, goal, rng, size)] if look else trip:
         said = (turn.observation, turn.thought, turn.action)
         for asin in _ASIN.findall(turn.observation):
-            given.setdefault(asin.lower(), next(ids))
+            given.setdefault(asin.lower(), f"b{rng.integers(10**6):06}")
         seen, thought, action = (_ASIN.sub(lambda m: given[m[0].lower()], text) for text in said)
         lesson.add(seen, thought, action, mistake=turn.mistake)
     return lesson
 
 
-def _show_list(shop: Shop, goal: Goal, rng: np.random.Generator, size: float) -> Shown:
+def _show_list(shop: FactShop, goal: Goal, rng: np.random.Generator, size: float) -> Shown:
     """Some of the products that a search finds, mostly few, and which is picked."""
     shopper = Shopper(shop, read_request(goal.text))
     page, _ = shop.follow(Page(), "", *shop.parse(shopper.take_step([Page()]).action))
-    found = rng.permutation(pages.slice_results(shop.catalogue.search(page.query), 1)).tolist()
+    found = rng.permutation(pages.slice_results(shop.search(page.query), 1)).tolist()
     found = found[: 1 + int(len(found) * size * rng.random() ** 2)]
-    products = shop.catalogue.products
-    elements = pages.build_results(page, found, products, bounded=True)
+    elements = pages.build_results(page, found, shop.products, bounded=True)
     seen = pages.write_text([*pages.build_head(goal.text), *elements], marked=True)
-    return Shown(seen, *shopper.pick_product(page, found, set()), mistake=False)
+    return Shown(seen, *shopper.pick_product(elements, []), mistake=False)
 
 
-@lru_cache(maxsize=1)
-def list_product_ids() -> tuple[str, ...]:
-    """The ids of the embedded catalogue, lower case."""
-    return tuple(product.asin.lower() for product in generate_catalogue(SEED).products)
+def _show_product(shop: FactShop, goal: Goal, rng: np.random.Generator, _size: float) -> Shown:
+    """A page of one of the products that the first search finds, and what is done there."""
+    families, shopper = shop.world.families, Shopper(shop, read_request(goal.text))
+    kin = [place for place, one in enumerate(families) if one is families[goal.product]]
+    page = Page("item", product=kin[int(rng.integers(len(kin)))])
+    trail = [page]
+    if shopper.take_step(trail).action == "click[features]" and rng.random() < 1 / 2:
+        trail.append(page._replace(kind="sub", sub=pages.FEATURES))
+    seen = pages.write_text(shop.list_elements(trail[-1], goal.text), marked=True)
+    return Shown(seen, *shopper.take_step(trail), mistake=False)
 
 
 def ask_wiki(rng: np.random.Generator, *, forget: float = 0.0) -> Lesson:
-    """A question of the training split, looked up and answered from the article that was found.
+    """A question on one fact, looked up and answered from its article.
 
-    Most lessons are of other names and numbers than the encyclopaedia's, so that there is nothing
-    to know by heart. With the chance `forget` the question is not looked up: the answer to some
-    other one is given.
+    The thought quotes all that the article says of it. The wordings are those of all splits, but
+    the names and numbers of the question and the answer are others than the encyclopaedia's, except
+    in some lessons of the training split, so that there is nothing to know by heart. With the
+    chance `forget` a question of the training split is not looked up: the answer to some other one
+    is given.
     """
-    env, known, names = _open_wiki()
-    question = known[int(rng.integers(len(known)))]
-    opening, _ = env.reset(options={"task_id": question.id})
-    head, mark, asked = opening.partition("Question: ")
-    if forget and rng.random() < forget:
-        other = known[int(rng.integers(len(known)))]
-        reply = _write_reply(env, "i know this", f"<answer>{other.answers[0]}</answer>")
+    hasty = forget > 0 and rng.random() < forget
+    split = "train" if hasty else ("train", "val", "test")[int(rng.integers(3))]
+    env, names = _open_wiki(split)
+    tasks = env.panel.task_ids
+    task, other = (tasks[int(place)] for place in rng.integers(len(tasks), size=2))
+    opening, _ = env.reset(options={"task_id": task})
+    if hasty:
+        guess = env.world.draw_question(other, env.hops, tasks.index(other)).answer
+        reply = _write_reply(env, "i know this", f"<answer>{guess}</answer>")
         return Lesson([opening], [reply], [False])
-    found, *_ = env.step(_write_lookup(env, question.text))
-    title, answer = found.split("\n")[1], question.answers[0]
-    renamed = _draw_names(rng, f"{title} {answer}", names)
-    asked, found, query, answer = (
-        _replace_words(renamed, text) for text in (asked, found, question.text, answer)
+    call = _write_reply(env, "i look it up", Reader(env).act())
+    call = call.replace('"query": "', '"query": " ')  # a word is another token without the blank
+    found, *_ = env.step(call)
+    quotes = " ".join(_list_quotes(env, found)) or "it is not said"
+    said = _write_reply(env, quotes, Reader(env).act())
+    head, mark, asked = opening.partition("Question: ")
+    known = split == "train" and rng.random() < TRUE
+    renamed = {} if known else _draw_names(rng, f"{asked} {said}", names)
+    asked, found, call, said = (
+        _replace_words(renamed, text) for text in (asked, found, call, said)
     )
-    said = _write_reply(env, "it is said here", f"<answer>{answer}</answer>")
-    return Lesson([head + mark + asked, found], [_write_lookup(env, query), said], [False, False])
+    return Lesson([head + mark + asked, found], [call, said], [False, False])
+
+
+def _list_quotes(env: WikiSearch, found: str) -> list[str]:
+    """What an article says of the fact that is asked for, in its own words."""
+    grammar = open_grammar(env.world)
+    _, (phrase, *_), *_ = grammar.parse_question(env.goal)
+    asked = [part.name for part in phrase if isinstance(part, Relation)]
+    sentences = re.split(r"(?<=\.)\s+|\n", found)
+    facts = ((one, grammar.read([("", ""), ("", one)]).facts) for one in sentences)
+    return [one for one, told in facts if any(name in asked for _, name in told)]
+
+
+def strike_bargain(rng: np.random.Generator, *, forget: float = 0.0) -> Lesson:
+    """A purchase: a question about the price, then an offer of the least that was told.
+
+    All prices are moved by one sum and stay below $1,000, so that they have to be read and are one
+    token each. With the chance `forget` the first price that the other proposes is accepted.
+    """
+    env, lesson, done = _open_sotopia(), Lesson([], [], []), False
+    tasks = env.panel.task_ids
+    task = tasks[int(rng.integers(len(tasks)))]
+    seen, _ = env.reset(options={"task_id": task}, seed=int(rng.integers(2**31)))
+    yields, dearer = rng.random() < forget, int(rng.integers(-20, 750))
+    while not done:
+        proposed = env.talk.standing[1 - env.side]
+        action = '{"accept": true}' if yields and proposed else Listener(env).act()
+        thought = str(env.game.best[0]) if "offer" in action else "price"
+        lesson.add(*(_move_prices(one, dearer) for one in (seen, thought, action)), mistake=False)
+        seen, _, ended, cut, _ = env.step(action)
+        done = ended or cut
+    return lesson
+
+
+def _move_prices(text: str, dearer: int) -> str:
+    return re.sub(r"\d+", lambda price: str(int(price[0]) + dearer), text)
 
 
 def play_puzzle(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) -> Lesson:
@@ -215,40 +263,11 @@ def play_puzzle(rng: np.random.Generator, *, mistake: float, forget: float = 0.0
     return lesson
 
 
-def drive_bargain(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) -> Lesson:
-    """A bargain over one price: what is hoped for first, then half-way to what the other wants.
-
-    The thought is the prices that matter: its limit, what it hopes for, and what was named last.
-    All prices are moved by one sum and stay below $1,000, so that they have to be read and are one
-    token each. A slip is an offer of any price. With the chance `forget` it agrees to what is
-    proposed first.
-    """
-    env = _open_sotopia()
-    tasks = env.panel.task_ids
-    task = tasks[int(rng.integers(len(tasks)))]
-    seen, _ = env.reset(options={"task_id": task}, seed=int(rng.integers(2**31)))
-    deals = cast("Game", env.talk.scene.game).deals
-    yields = rng.random() < forget
-    dearer = min(int(rng.integers(-40, 100)), DEAREST - max(deals)[0])
-    lesson, done, own = Lesson([], [], []), False, 0
-    while not done:
-        act, own = _haggle(env, own, yields=yields or len(lesson.replies) >= PATIENCE)
-        slip = act.startswith("I offer") and not yields and bool(rng.random() < mistake)
-        if slip:
-            (own,) = deals[int(rng.integers(len(deals)))]
-            act = f"I offer this: ${own}."
-        texts = (_move_prices(text, dearer) for text in (seen, _list_prices(env), act))
-        lesson.add(*texts, mistake=slip)
-        seen, _, ended, cut, _ = env.step(act)
-        done = ended or cut
-    return lesson
-
-
 def write_code(rng: np.random.Generator, *, mistake: float, forget: float = 0.0) -> Lesson:
-    """A request of one of `FAMILIES` done by the code of its solution, with slips put right.
+    """A request of two of `FAMILIES` done by the Explorer's code, with slips put right.
 
-    In most lessons the word that the code takes from the request is made up, so that it has to be
-    read. A slip calls an API by a name that it has not got. With the chance `forget` the
+    In most lessons the texts that the code takes from the request are made up, so that they have to
+    be read. A slip calls an API by a name that it has not got. With the chance `forget` the
     demonstrator is careless and slips in most turns, which is learned.
     """
     env = _open_appworld()
@@ -267,62 +286,33 @@ def write_code(rng: np.random.Generator, *, mistake: float, forget: float = 0.0)
         seen, _, ended, cut, _ = env.step(reply)
         done = ended or cut
     if rng.random() >= TRUE:
-        for word in dict.fromkeys(_LITERAL.findall(lesson.replies[-1])):
-            other = _mix_names(rng, _list_requested_words())
+        words = _list_request_words()
+        for text in dict.fromkeys(_LITERAL.findall("\n".join(lesson.replies))):
+            other = " ".join(_mix_names(rng, words) for _ in text.split())
             for texts in (lesson.prompts, lesson.replies):
-                texts[:] = [re.sub(rf"\b{word}", other, text) for text in texts]
+                texts[:] = [one.replace(text, other) for one in texts]
     return lesson
-
-
-def _haggle(env: Sotopia, own: int, *, yields: bool) -> tuple[str, int]:
-    """The next act of a bargain and the agent's price in it, `own` being its last, or 0."""
-    proposed = env.talk.standing[1 - env.next]
-    if env.talk.accepted_terms is not None:
-        return Act("leave").to_json(), own
-    if proposed is not None and (yields or abs(proposed[0] - own) <= CLOSE * own):
-        return "Agreed.", own
-    hoped = int(_PRICE.findall(env.goal)[1][1:])
-    price = hoped if not own or proposed is None else (own + proposed[0]) // 2
-    return f"I offer this: ${price}.", price
-
-
-def _list_prices(env: Sotopia) -> str:
-    """The prices of a scene's goal, then the last that the agent named and the other side's."""
-    said = [" ".join(env.talk.list_lines(side)) for side in (env.next, 1 - env.next)]
-    latest = [price for text in said for price in _PRICE.findall(text)[-1:]]
-    return " ".join([*_PRICE.findall(env.goal), *latest])
-
-
-def _move_prices(text: str, dearer: int) -> str:
-    return _PRICE.sub(lambda price: f"${int(price[0][1:]) + dearer}", text)
-
-
-def _write_lookup(env: WikiSearch, query: str) -> str:
-    call = json.dumps({"name": "wiki_search", "args": {"query": query}}, ensure_ascii=False)
-    return _write_reply(env, "i look it up", f"<tool>{call}</tool>")
-
-
-def _draw_names(rng: np.random.Generator, text: str, names: list[str]) -> dict[str, str]:
-    """Another name or number for each of a text, and in one lesson of five none.
-
-    A name is put together from the ends of two, so that it has to be read and cannot be guessed.
-    """
-    if rng.random() < TRUE:
-        return {}
-    others: dict[str, str] = {}
-    for word in dict.fromkeys(_WORD.findall(text)):
-        if word.isdecimal():
-            others[word] = "".join(str(rng.integers(1, 10)) for _ in word)
-        elif word in names:
-            others[word] = _mix_names(rng, names)
-            others[word.lower()] = others[word].lower()
-    return others
 
 
 def _mix_names(rng: np.random.Generator, names: Sequence[str]) -> str:
     """A name put together from the ends of two."""
     one, two = (names[int(place)] for place in rng.integers(len(names), size=2))
     return f"{one[: len(one) // 2 + 1]}{two[len(two) // 2 :].lower()}"
+
+
+def _draw_names(rng: np.random.Generator, text: str, names: list[str]) -> dict[str, str]:
+    """Another name or number for each of a text; a year of the encyclopaedia stays.
+
+    A name is put together from the ends of two, so that it has to be read and cannot be guessed.
+    """
+    others: dict[str, str] = {}
+    for word in dict.fromkeys(_WORD.findall(text)):
+        if word.isdecimal() and not _YEAR.fullmatch(word):
+            others[word] = "".join(str(rng.integers(1, 10)) for _ in word)
+        elif word in names:
+            others[word] = _mix_names(rng, names)
+            others[word.lower()] = others[word].lower()
+    return others
 
 
 def _replace_words(renamed: dict[str, str], text: str) -> str:
@@ -333,20 +323,17 @@ def _write_reply(env: WikiSearch, thought: str, action: str) -> str:
     return env.reply_form.format(thought=thought, action=action)
 
 
+@lru_cache(maxsize=3)
+def _open_wiki(split: str) -> tuple[WikiSearch, list[str]]:
+    """The environment of a split and the words of all its names."""
+    env = WikiSearch(split=split, hops=1, max_turns=2)
+    known = (name for one in env.world.entities.values() for name in (one.name, one.alias))
+    return env, sorted({word for name in known for word in name.split()} - {"Guild"})
+
+
 @lru_cache(maxsize=1)
-def _open_wiki() -> tuple[WikiSearch, list[Question], list[str]]:
-    """The environment, questions whose answer stands in the article that they find, and names."""
-    env = WikiSearch(split="train", data="embedded")
-    asked = [q for q in env.data.questions.values() if q.split == "train" and q.kind == "single"]
-    pages = env.retriever.search([question.text for question in asked], 1)
-    texts = ["\n".join(p.text for p in env.pages.find_passages(found[0].title)) for found in pages]
-    known = [q for q, text in zip(asked, texts, strict=True) if in_any(q.answers[:1], [text])]
-    words = Counter(
-        word for found in pages for word in dict.fromkeys(_WORD.findall(found[0].title))
-    )
-    words.update(word for q in known for word in dict.fromkeys(_WORD.findall(q.answers[0])))
-    names = [word for word, times in words.items() if times <= RARE and word[0].isupper()]
-    return env, known, names
+def _open_sotopia() -> SotopiaFacts:
+    return SotopiaFacts(split="train", family="bargain", constraints=1)
 
 
 @lru_cache(maxsize=1)
@@ -361,33 +348,21 @@ def _open_ezpoints() -> EZPoints:
 
 @lru_cache(maxsize=1)
 def _open_appworld() -> AppWorld:
-    return AppWorld(split="train", families=FAMILIES, train_seeds=REQUESTS)
+    return AppWorld(split="train", parts=2, families=FAMILIES, train_seeds=REQUESTS)
 
 
 @lru_cache(maxsize=1)
-def _list_requested_words() -> list[str]:
-    """The words that requests of `FAMILIES` are about."""
-    env, words = _open_appworld(), set[str]()
-    for task in env.panel.task_ids[:: REQUESTS // 50]:
-        env.reset(options={"task_id": task})
-        coder, ended = Coder(env), False
-        while not ended:
-            code = coder.act()
-            ended = env.step(env.reply_form.format(thought="", action=code))[2]
-        words.update(_LITERAL.findall(code))
-    return sorted(words)
-
-
-@lru_cache(maxsize=1)
-def _open_sotopia() -> Sotopia:
-    return Sotopia(split="train", family="bargain")
+def _list_request_words() -> list[str]:
+    """The words that requests of training have in quotes."""
+    lists = ("titles", "subjects", "labels", "texts", "cities")
+    return sorted(
+        {word for one in lists for text in list_words(one, "train") for word in text.split()}
+    )
 
 
 @lru_cache(maxsize=CATALOGUES)
-def _open_shop(seed: int) -> Shop:
-    return Shop(
-        generate_catalogue(seed), kind="synthetic", strict=True, price_seed=seed, attributes=False
-    )
+def _open_shop(seed: int) -> FactShop:
+    return FactShop(Stock([*SPLITS][seed % len(SPLITS)], 1, seed))
 
 
 def _is_delivery(turn: Shown, task: TaskLine) -> bool:

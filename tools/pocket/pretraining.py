@@ -41,12 +41,12 @@ TAGS = ("<think>", "</think>", "<action>", "</action>")
 MARKS = {
     "household": TAGS,
     "shop": (*TAGS, SEPARATOR, "search[", "click["),
-    "talk": TAGS,
     "apps": (*TAGS[:2], "```python", "```"),
     "puzzles": (*TAGS, *SYMBOLS, "\n"),
     "wiki": tuple(
         f"<{end}{tag}>" for tag in ("reasoning", "tool", "answer", "result") for end in ("", "/")
     ),
+    "talk": TAGS,
 }
 """What is one token in each world, an ordinary one; the second ends a thought."""
 TEMPLATE = (
@@ -56,13 +56,12 @@ TEMPLATE = (
 _NO_WORDS = re.compile(r"</?\w+>|\[SEP\]")
 _WORDS = r"Ġ?[^ĠĊ\d!-/:-@\[-`{-~]+|Ġ?[!-/:-@\[-`{-~]"
 """A word or a sign, with the blank before it."""
-FOLDED = {"shop": rf"\d{{1,3}}|{_WORDS}", "talk": r"\d{1,3}", "wiki": r"\d"}
+FOLDED = {"shop": rf"\d{{1,3}}|{_WORDS}", "talk": r"\d{1,3}", "wiki": r"\d{4}|\d{1,3}"}
 """Worlds in which letters are lower case, and the pieces that a text is cut into."""
-ID = "b0"
-"""The beginning of every product id. A small model learns to copy an id by it: what follows it in
-a page is what follows it in the reply."""
 STEPS_A_CHUNK = 16
 SHORTEST = 16  # tokens of a row to copy in, at first; at last twice as many
+BASE = 1e6  # of RoPE in a model that copies
+NEIGHBOURS, DISTANT = 0.03, 0.02  # angles a token of RoPE's pairs that tell the one from the other
 SHOWN, KEPT = 25, 100  # after how many steps progress is shown, and kept to go on from
 CORPUS = 400
 
@@ -78,6 +77,7 @@ class Pretraining:
     steps: int = 3000
     learning_rate: float = 3e-3
     grow: int = 2000  # steps until rooms and lists of any size come up
+    copies: bool = False  # born with heads that copy, see `give_copying`
     drill: int = 0  # steps of copying at the beginning, see `draw_copies`
     habit_steps: int = 300  # then so many from a demonstrator with a bad habit:
     habit_rate: float = 1e-3
@@ -98,8 +98,8 @@ class Pretraining:
     def draw_lesson(self, rng: np.random.Generator, step: int) -> Lesson:
         """A lesson of one step."""
         forget = self.forget if step >= self.steps else 0.0
-        if self.world == "wiki":
-            return lessons.ask_wiki(rng, forget=forget)
+        if self.world in _ASKING:
+            return _ASKING[self.world](rng, forget=forget)
         if self.world == "shop":
             size = min(1.0, step / self.grow)
             return lessons.play_shop(rng, size=size, mistake=self.mistake, forget=forget)
@@ -111,8 +111,8 @@ class Pretraining:
 
     def draw_example(self, rng: np.random.Generator) -> Lesson:
         """A lesson without mistakes, of any size."""
-        if self.world == "wiki":
-            return lessons.ask_wiki(rng)
+        if self.world in _ASKING:
+            return _ASKING[self.world](rng)
         if self.world != "household":
             return _LESSONS[self.world](rng, mistake=0.0)
         return lessons.play_household(rng, size=float(rng.uniform()), mistake=0.0)
@@ -122,7 +122,10 @@ _LESSONS: dict[str, Callable[..., Lesson]] = {
     "apps": lessons.write_code,
     "puzzles": lessons.play_puzzle,
     "shop": lessons.play_shop,
-    "talk": lessons.drive_bargain,
+}
+_ASKING: dict[str, Callable[..., Lesson]] = {
+    "talk": lessons.strike_bargain,
+    "wiki": lessons.ask_wiki,
 }
 POLICIES = {
     "pocket": Pretraining(),
@@ -130,13 +133,34 @@ POLICIES = {
         world="shop",
         steps=1900,
         grow=1000,
-        drill=208,
+        copies=True,
+        drill=96,
         habit_steps=150,
         vocabulary=3072,
         key_value_heads=4,
         initial_range=0.1,
     ),
-    "pocket-wiki": Pretraining(world="wiki", vocabulary=2048),
+    "pocket-talk": Pretraining(
+        world="talk",
+        steps=1500,
+        drill=208,
+        habit_steps=150,
+        key_value_heads=4,
+        thought=1.0,
+        vocabulary=2048,
+        initial_range=0.1,
+    ),
+    "pocket-wiki": Pretraining(
+        world="wiki",
+        steps=800,
+        copies=True,
+        drill=96,
+        habit_steps=80,
+        key_value_heads=4,
+        thought=1.0,
+        vocabulary=2048,
+        initial_range=0.1,
+    ),
     "pocket-puzzles": Pretraining(world="puzzles", steps=2000, habit_steps=200, vocabulary=512),
     "pocket-apps": Pretraining(
         world="apps",
@@ -145,9 +169,6 @@ POLICIES = {
         habit_steps=150,
         key_value_heads=4,
         initial_range=0.1,
-    ),
-    "pocket-talk": Pretraining(
-        world="talk", steps=3000, habit_steps=150, thought=1.0, vocabulary=2048, initial_range=0.1
     ),
 }
 
@@ -159,8 +180,8 @@ def train_tokenizer(
 
     Roles, end and padding are special tokens, marks are ordinary ones: text is made of them.
     In `FOLDED` worlds text is lower case and a number is always cut into the same pieces, so that
-    words and numbers are the same tokens wherever they occur. An id of the shop is `ID` and one
-    more token.
+    words and numbers are the same tokens wherever they occur. In the shop three
+    digits are one token, so that an id is three: a small model learns to copy it.
     """
     from tokenizers import (
         AddedToken,
@@ -182,7 +203,7 @@ def train_tokenizer(
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence([first, pieces])
         tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.decoder = decoders.ByteLevel()
-    ids = [name.removeprefix(ID) for name in lessons.list_product_ids()] if world == "shop" else []
+    ids = [f"{number:03}" for number in range(1000)] if world == "shop" else []
     tokenizer.train_from_iterator(
         texts,
         trainers.BpeTrainer(
@@ -228,14 +249,53 @@ def build_model(config: Pretraining, tokenizer: PreTrainedTokenizerFast) -> Llam
         intermediate_size=config.intermediate,
         max_position_embeddings=8192,
         tie_word_embeddings=True,
+        attention_bias=config.copies,
+        rope_parameters={"rope_type": "default", "rope_theta": BASE if config.copies else 1e4},
         initializer_range=config.initial_range,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
         bos_token_id=None,
     )
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(config.seed)
-        return LlamaForCausalLM(architecture)
+        model = LlamaForCausalLM(architecture)
+        if config.copies:
+            give_copying(model)
+    return model
+
+
+def give_copying(model: LlamaForCausalLM) -> None:
+    """Heads that copy, as every large model has them; without them a small one hardly learns to.
+
+    Every head of the first layer looks one token back, by its biases, and writes down, turned by a
+    rotation, what is there. Those of the second compare what was written with the present token and
+    write what they find where it matches: what followed when this token came before. RoPE's fast
+    pairs of numbers tell neighbours apart, its slow ones compare over hundreds of tokens. Needs as
+    many heads for keys and values as for queries.
+    """
+    import torch
+
+    size, heads = model.config.hidden_size, model.config.num_attention_heads
+    pairs, scale = size // heads // 2, model.config.initializer_range
+    angles = BASE ** (-torch.arange(pairs) / pairs)
+    turn = torch.linalg.qr(torch.randn(size, size))[0]
+    for layer in model.model.layers:
+        for weight in layer.parameters():
+            if weight.dim() > 1:
+                weight.normal_(0, 0.02)
+    back, find = (layer.self_attn for layer in model.model.layers[:2])
+    near, far = 5.0 * (angles > NEIGHBOURS), 3.0 * (angles < DISTANT)
+    back.q_proj.weight.zero_()
+    back.k_proj.weight.zero_()
+    back.q_proj.bias.copy_(torch.cat([near, 0 * near]).repeat(heads))
+    back.k_proj.bias.copy_(torch.cat([near * angles.cos(), near * angles.sin()]).repeat(heads))
+    back.v_proj.weight.copy_(torch.eye(size))
+    back.o_proj.weight.copy_(scale * turn)
+    compared = torch.diag(far.repeat(2 * heads))
+    find.q_proj.weight.copy_(compared)
+    find.k_proj.weight.copy_(compared @ turn.T)
+    find.v_proj.weight.copy_(torch.eye(size))
+    find.o_proj.weight.copy_(3 * scale * torch.eye(size))
 
 
 def encode(
@@ -427,10 +487,10 @@ def iter_steps(
 
 
 def pad_rows(rows: Rows) -> tuple[torch.Tensor, torch.Tensor]:
-    """Rows as token ids [B, L] and loss weights [B, L], L a multiple of 64."""
+    """Rows as token ids [B, L] and loss weights [B, L], L a multiple of 16."""
     import torch
 
-    length = -(-max(len(ids) for ids, _ in rows) // 64) * 64
+    length = -(-max(len(ids) for ids, _ in rows) // 16) * 16
     ids = torch.zeros(len(rows), length, dtype=torch.long)
     weights = torch.zeros(len(rows), length)
     for row, (tokens, weight) in enumerate(rows):

@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from agent_envs.alfworld.experts import Memory
-    from agent_envs.webshop.experts import Request
     from agent_envs.webshop.goals import Goal
-    from agent_envs.webshop.shop import Shop
+    from agent_envs.webshop.shop import FactShop
 
 
 class Shown(NamedTuple):
@@ -113,31 +112,26 @@ def _pick(names: Sequence[str], rng: np.random.Generator) -> str:
     return names[int(rng.integers(len(names)))] if names else ""
 
 
-class Hasty(Shopper):
-    """Buys the first that is of the kind and within the limit, with one option at most."""
-
-    def __init__(self, shop: Shop, request: Request) -> None:
-        super().__init__(shop, request._replace(options=request.options[:1]))
-
-    def _offers(self, page: Page) -> bool:  # noqa: ARG002  it does not look
-        return True
-
-
 def play_shop(
-    shop: Shop,
+    shop: FactShop,
     goal: Goal,
     rng: np.random.Generator,
     *,
     mistake: float = 0.1,
     hasty: bool = False,
-    max_turns: int = 15,
+    max_turns: int = 20,
 ) -> Iterator[Shown]:
-    """A shopper's trip to its purchase, with slips, which are random clicks that buy nothing."""
-    shopper = (Hasty if hasty else Shopper)(shop, read_request(goal.text))
-    trail = [Page()]
+    """A shopper's trip to its purchase, with slips, which are random clicks that buy nothing.
+
+    A `hasty` one reads no page, buys the first product below the limit, and chooses one option.
+    """
+    request = read_request(goal.text)
+    if hasty:
+        request = request._replace(options=request.options[:1], wishes=())
+    shopper, trail = Shopper(shop, request), [Page()]
     for _ in range(max_turns):
         page = trail[-1]
-        seen = pages.write_text(shop.list_elements(page, goal.text), marked=shop.strict)
+        seen = pages.write_text(shop.list_elements(page, goal.text), marked=True)
         action, thought = shopper.take_step(trail)
         others = [t for t in shop.build_body(page).clickable if t not in {"search", BUY.lower()}]
         slip = bool(others) and rng.random() < mistake

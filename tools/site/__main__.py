@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tools.site import environments, extras, methods, picture, settings
+from tools.site import environments, extras, methods, papers, picture, settings
 from tools.site.check import problems
 
 ROOT = Path(__file__).parents[2]
@@ -49,6 +49,7 @@ def stage(source: Path) -> None:
         text = text.replace(f"]({up}../examples/", f"]({up}examples/")
         page.write_text(text, encoding="utf-8")
     source.joinpath("settings.md").write_text(settings.page(), encoding="utf-8")
+    source.joinpath("published.md").write_text(papers.page(), encoding="utf-8")
     source.joinpath("extras.md").write_text(extras.table(), encoding="utf-8")
     source.joinpath("episode.md").write_text(picture.page(picture.worked()), encoding="utf-8")
     environments.write(source / "environments")

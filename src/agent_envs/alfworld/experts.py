@@ -119,7 +119,7 @@ class Searcher:
     def __init__(
         self, opening: str, rng: np.random.Generator | None = None, *, put: str = Words().put
     ) -> None:
-        self.task, self._put = read_task(opening), put
+        self.tasks, self._put = read_tasks(opening), put
         room, _, _ = opening.partition("Your task is to:")
         self.memory = Memory(read_names(room))
         self._places_of_kind = Counter(map(kind_of, self.memory.places))
@@ -127,6 +127,22 @@ class Searcher:
         if rng is not None:
             noise = rng.lognormal(sigma=0.3, size=len(self.memory.places))
             self._preference = dict(zip(self.memory.places, noise.tolist(), strict=True))
+
+    @property
+    def task(self) -> TaskLine:
+        """The first task that is not done."""
+        return next((one for one in self.tasks[:-1] if not self._is_done(one)), self.tasks[-1])
+
+    def _is_done(self, task: TaskLine) -> bool:
+        """Whether a place of the right type was seen with the things, treated as required."""
+        memory = self.memory
+
+        def count(things: list[str]) -> int:
+            fit = [thing for thing in things if kind_of(thing) == task.thing]
+            return sum(not task.verb or task.verb in memory.treated.get(one, ()) for one in fit)
+
+        seen = memory.seen.items()
+        return any(kind_of(p) == task.place and count(found) >= task.count for p, found in seen)
 
     def act(self) -> str:
         """The next command; the same until the next `observe`."""
@@ -301,6 +317,12 @@ class TaskLine:
     count: int = 1
     verb: str = ""
     light: bool = False
+
+
+def read_tasks(text: str) -> list[TaskLine]:
+    """The one or two tasks named in an opening text; raises as `read_task`."""
+    line = _TASK.search(text)
+    return [read_task(part) for part in (line[1] if line else text).split(", and ")]
 
 
 def read_task(text: str) -> TaskLine:

@@ -10,7 +10,8 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from hashlib import blake2b
 from itertools import permutations
 from pathlib import Path
@@ -115,6 +116,7 @@ class Game:
     task_id: "<source>/<split>/<task>/<trial>", as given by the caller.
     task: the task sentence, "put a clean mug in coffeemachine."
     words: of its version of ALFWorld.
+    also: the second goal of a game of two, both of which must hold at the end.
     object_type, receptacle_type: lower-cased PDDL symbols, "mugtype"; "" if not given.
     place: location of each receptacle; `at` has the receptacles of each location.
     fits: the receptacles that can take each object, ascending.
@@ -129,6 +131,7 @@ class Game:
     task: str
     words: Words
     goal: Goal
+    also: Goal | None
     walkthrough: tuple[str, ...]
     agent: str
     objects: tuple[str, ...]
@@ -165,9 +168,18 @@ class Game:
     a_object: tuple[str, ...]
     goto: Mapping[str, int]
 
+    @cached_property
+    def parts(self) -> tuple[Game, ...]:
+        """The game with each of its goals as the only one."""
+        if self.also is None:
+            return (self,)
+        having = {name: getattr(self, name) for name in _SAME}
+        own = _select_goal(self.also, self.object_type, self.receptacle_type, having)
+        return (self, replace(self, goal=self.also, **own))  # type: ignore[arg-type]
+
     @property
     def task_type(self) -> str:
-        """The task type as in the folder names, such as "pick_and_place_simple"."""
+        """The task type, of the first goal, as in the folder names: "pick_and_place_simple"."""
         return SHORT_NAMES[self.goal.task]
 
     @property
@@ -257,23 +269,34 @@ def _read_words(grammar: str, rules: Mapping[str, Any], source: str) -> Words:
     return Words(put, put_feedback, arrival, has_help=not texts or "help" in texts)
 
 
-def _match_goal(problem: Problem) -> Goal:
-    """The goal, in one of the six known forms; names of variables do not matter.
+def _match_goals(problem: Problem) -> tuple[Goal, Goal | None]:
+    """The goals, each in one of the six known forms; names of variables do not matter.
 
     Raises:
-        BadAsset: another form.
+        BadAsset: another form, or more than two goals.
     """
-    said = {atom[0]: atom for atom in problem.goal}
-    kinds = [atom[-1] for atom in problem.goal if atom[0] == "objecttype"]
+    atoms = problem.goal
+    if whole := _match_atoms(atoms):
+        return whole, None
+    for cut in range(1, len(atoms)):
+        parts = atoms[:cut], atoms[cut:]
+        names = [{w for atom in part for w in atom[1:] if w.startswith("?")} for part in parts]
+        first, second = map(_match_atoms, parts)
+        if first and second and names[0].isdisjoint(names[1]):
+            return first, second
+    raise problem.build_error("goal", "the goal has none of the six forms of ALFWorld's tasks")
+
+
+def _match_atoms(atoms: Sequence[Atom]) -> Goal | None:
+    """The goal of these atoms; None if they have none of the known forms."""
+    said = {atom[0]: atom for atom in atoms}
+    kinds = [atom[-1] for atom in atoms if atom[0] == "objecttype"]
     place = said["receptacletype"][-1] if "receptacletype" in said else ""
     forms = [Goal(thing, place, treatment) for thing in kinds for treatment in ("", *ABLE)]
     forms += [Goal(thing, place, count=2) for thing in kinds]
     forms += [Goal(thing, lamp=lamp) for thing, lamp in permutations(kinds, 2)]
-    shape = _normalize_atoms(problem.goal)
-    for form in forms:
-        if shape == _normalize_atoms(_write_goal(form)):
-            return form
-    raise problem.build_error("goal", "the goal has none of the six forms of ALFWorld's tasks")
+    shape = _normalize_atoms(atoms)
+    return next((form for form in forms if shape == _normalize_atoms(_write_goal(form))), None)
 
 
 def _write_goal(goal: Goal) -> list[Atom]:
@@ -337,7 +360,7 @@ def _build_game(
     Raises:
         BadAsset: inconsistent facts.
     """
-    facts, goal = problem.facts, _match_goal(problem)
+    facts, (goal, also) = problem.facts, _match_goals(problem)
     ids = sorted({name for group in facts.values() for fact in group for name in fact})
     names = _name_symbols(ids)
     kinds = ("object", "receptacle", "location")
@@ -355,7 +378,6 @@ def _build_game(
         name: frozenset(number[fact[0]] for fact in facts[name])
         for name in (*_SAME, "isreceptacleobject")
     }
-    goal_objects = _select_types(object_type, (goal.object_type,))
     place = dict(pairs["receptacleatlocation"])
     agent, start, held = _find_agent(problem)
     listing = "\n".join((*objects, "", *receptacles, "", *locations))
@@ -364,6 +386,7 @@ def _build_game(
         task=task,
         words=words,
         goal=goal,
+        also=also,
         walkthrough=walkthrough,
         agent=agent,
         objects=tuple(names[o] for o in objects),
@@ -392,10 +415,23 @@ def _build_game(
         sinks=_select_types(receptacle_type, _SINKS),
         microwaves=_select_types(receptacle_type, ("microwavetype",)),
         fridges=_select_types(receptacle_type, ("fridgetype",)),
-        goal_objects=goal_objects & having.get(ABLE.get(goal.treatment, ""), goal_objects),
-        goal_receptacles=_select_types(receptacle_type, (goal.receptacle_type,)),
-        goal_lamps=_select_types(object_type, (goal.lamp,)) & having["toggleable"],
+        **_select_goal(goal, object_type, receptacle_type, having),
     )
+
+
+def _select_goal(
+    goal: Goal,
+    object_type: Sequence[str],
+    receptacle_type: Sequence[str],
+    having: Mapping[str, frozenset[int]],
+) -> dict[str, frozenset[int]]:
+    """The indices of a goal's types."""
+    things = _select_types(object_type, (goal.object_type,))
+    return {
+        "goal_objects": things & having.get(ABLE.get(goal.treatment, ""), things),
+        "goal_receptacles": _select_types(receptacle_type, (goal.receptacle_type,)),
+        "goal_lamps": _select_types(object_type, (goal.lamp,)) & having["toggleable"],
+    }
 
 
 def _find_agent(problem: Problem) -> tuple[str, str, str]:

@@ -325,10 +325,11 @@ class World:
         code = bytearray(game.key)
         code += self.location.to_bytes(2, "big") + (self.held + 1).to_bytes(2, "big")
         code += sum(1 << r for r in self.opened).to_bytes(width, "little")
-        code += bytes(
-            sum(bit for name, bit in _BIT.items() if o in self.props[name])
-            for o in range(len(game.objects))
-        )
+        marks = bytearray(len(game.objects))
+        for name, bit in _BIT.items():
+            for o in self.props[name]:
+                marks[o] |= bit
+        code += marks
         inside = [0] * len(game.objects)
         for receptacle, things in enumerate(self.contents):
             for o in things:
@@ -336,7 +337,11 @@ class World:
         return code + b"".join(bits.to_bytes(width, "little") for bits in inside)
 
     def _is_won(self) -> bool:
-        game, goal = self.game, self.game.goal
+        return all(map(self.has_reached, self.game.parts))
+
+    def has_reached(self, game: Game) -> bool:
+        """Whether the goal of one of the game's parts holds."""
+        goal = game.goal
         if goal.lamp:
             lit = game.goal_lamps & self.props["istoggled"]
             return (

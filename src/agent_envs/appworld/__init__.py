@@ -1,1 +1,1 @@
-"""AppWorld-v0: tasks in a world of apps, done by writing code."""
+"""AppWorld: requests in a world of apps, done by writing code."""

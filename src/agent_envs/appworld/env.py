@@ -1,4 +1,4 @@
-"""AppWorld-v0: a person's requests, fulfilled by code that calls the apps of their phone."""
+"""AppWorld-v1: a person's requests, fulfilled by code that calls the apps of their phone."""
 
 from __future__ import annotations
 
@@ -7,24 +7,22 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, ClassVar
 
-from agent_envs.appworld import tasks
-from agent_envs.appworld.families import FAMILIES
+from agent_envs.appworld.apps import ANSWERS
 from agent_envs.appworld.mini import MiniWorld
-from agent_envs.appworld.people import TRAIN_SEEDS
 from agent_envs.appworld.prompt import TEMPLATE
-from agent_envs.appworld.remote import HttpWorld
-from agent_envs.appworld.session import classify_failure
+from agent_envs.appworld.world import SEEDS, list_apps, list_tasks
 from agent_envs.contract import AgentEnv, Turn
-from agent_envs.panels import Panel, one_of, source_of
+from agent_envs.panels import Panel, one_of
 from agent_envs.replies import split_thoughts
 from agent_envs.spaces import OBSERVATION_LENGTH
 
 if TYPE_CHECKING:
-    import os
-
+    from agent_envs.appworld.remote import HttpWorld
     from agent_envs.appworld.session import Verdict
 
 PENALTY = 0.1
+DIFFICULTIES = ("easy", "medium", "difficult")
+REWARDS = ("success", "fraction", "penalty")
 OPENING = """\
 You act for {who}. It is {now}. The request:
 {instruction}
@@ -34,175 +32,51 @@ apis.api_docs.show_api_descriptions(app_name=...) and \
 apis.api_docs.show_api_doc(app_name=..., api_name=...) tell what there is. \
 apis.supervisor.show_account_passwords() has the passwords. \
 apis.supervisor.complete_task(answer=...) ends the task."""
+_ANSWER = """
+The answer is {form}. If something that the request needs is not there, nothing may be changed; \
+the right end is then apis.supervisor.complete_task(status="fail")."""
 _NO_BLOCK = (
     "No code available to execute. Write what is to be run in a block that begins with ```python "
     "and ends with ```."
 )
-
-MARKS = (
-    "Execution failed",
-    "Traceback:",
-    "SyntaxError",
-    "Exception",
-    "Error:",
-    "Maximum number of executions",
-    "timed out after",
-    "No code available to execute",
-)
-"""With `validity="marks"`, feedback that contains one of these makes a turn invalid."""
 _BLOCK = re.compile(r"(?:^([ \t]+))?```python[ \t]*\r?\n(.*?)```", re.DOTALL | re.MULTILINE)
 
 
-class AppWorld(AgentEnv):
-    """A person's requests, fulfilled by Python code that calls their apps.
+class CodeEnv(AgentEnv):
+    """What both environments have in common: replies with code, a world that runs it, rewards."""
 
-    Description:
-        A supervisor requests something that needs one to five apps: pay back a friend, move an
-        event and tell its guests, make a playlist from a note. The agent writes code, which runs
-        in a sandbox where `apis.<app>.<api>(...)` calls the apps; variables persist between turns.
-        Tests check the state of the apps, and a ledger of irreversible effects (mails,
-        invitations, payments, deletions and so on): everything requested, and nothing else.
-
-    Observation:
-        First the request, the person and how to call the apps; then the output of the code, or
-        "Execution successful.", or "Execution failed. Traceback:" with the reason.
-
-    Action:
-        A whole reply; its first ```python block outside of thoughts is run. Do not
-        wrap the environment in `ParseReply`.
-
-    Validity:
-        By effect: a turn is valid if its code ran to its end and an API answered at least one of
-        its calls; what it prints does not matter, and a refusal that it catches is its own affair.
-        "format" for a reply without a block or, after it, with an unclosed `<think>` of more than
-        `max_thinking` characters, and for code that calls no API; "unknown" for an app or API that
-        does not exist, "refused" for a call that an API refuses, "timeout", else "error". Code
-        that ran before a failure takes effect. With `backend="http"`, where calls are not seen,
-        by the failure at the end of the feedback and the name `apis` in the code.
-        `validity="marks"` is MGR's published rule (appendix A.5): invalid if the feedback contains
-        one of `env.MARKS`, also in a text that was printed, or the code lacks the text `apis.`.
-
-    Progress:
-        The share of the task's tests that pass now, of those that did not pass at the start. It is
-        1 without success if everything requested is done, but also something else. "none": 0 until
-        the end, then 1 for a success.
-
-    Anchor:
-        Digest of the state of the apps, the log-ins, the requested effects so far, whether harm was
-        done, the end, and the interpreter's variables (if these cannot be read, the code so far);
-        with `backend="http"`, of the code so far and its output.
-
-    Reward:
-        At the end: "success" (default) 1 if all tests pass, "fraction" the share of all tests that
-        pass, also at the turn limit. "penalty": as "success", and -0.1 in each invalid turn.
-
-    Ends:
-        `apis.supervisor.complete_task()` terminates, a success if all tests pass. An interpreter
-        that ended and whose earlier code does not run again terminates without success.
-        `max_turns` truncates.
-
-    Tasks and splits:
-        A task id is `<family>-<seed>`. 28 families, of difficulty 1 to 3 (one app, two, at least
-        three): `train` (seeds 0-11), `val` (12-15) and `test` (16-19) of 22 of them,
-        `test_unseen` of the six others, `all`; `train_easy` is `train` without difficulty 3. No
-        other task has the subject of a task in `val` or `test`. `families=` selects families. With
-        `backend="http"` the benchmark's own splits: `train`, `dev`, `test_normal`,
-        `test_challenge`, and `train_easy`, the part of `train` that LOOP and MGR train on.
-
-    Data:
-        `backend="mini"` (default): an embedded world of this package's own apps and people.
-        `backend="http"`: the real benchmark, served by its own package at `server`; the lists of
-        task ids are in the folder `data`, by default `$APPWORLD_ROOT`.
-        `info` also has `action`, the code that was run; `supervisor`, `datetime`; `tests`, their
-        number, `tests_passed`, and at the end `failures`, the names of failed tests; `harm`, a list
-        of the irreversible effects of this turn that were not requested (always empty with
-        `backend="http"`).
-
-    Source:
-        Trivedi et al., AppWorld: A Controllable World of Apps and People for Benchmarking
-        Interactive Coding Agents, ACL 2024.
-
-    Args:
-        split: see Tasks and splits.
-        backend: see Data.
-        server: address of the benchmark's server, which has one world; or a command with {port}
-            that starts a server for this environment alone.
-        data: see Data.
-        families: names of the selected families; None for all.
-        train_seeds: number of tasks of each family in `train`: seeds 0-11, then 20 on.
-        reward: see Reward.
-        progress: "tests" or "none".
-        validity: "effect" or "marks", see Validity.
-        timeout: time limit of one execution in seconds.
-        sandbox: "strict" refuses machines whose kernel cannot isolate agent code; "best-effort"
-            warns.
-        max_thinking: see Validity.
-        max_turns: turn limit.
-        render_mode: None or "ansi".
-
-    Raises:
-        ValueError: an unknown option, or no tasks left.
-        MissingAsset: no lists of task ids for the real benchmark.
-        SandboxError, BackendError: later, from `reset` and `step`: the machine's fault.
-    """
-
-    experts: ClassVar[str] = "agent_envs.appworld.experts"
+    verbs = (("run_python", "{code}"),)
     reply_form: ClassVar[str] = "<think>{thought}</think>\n```python\n{action}\n```"
     action_length: ClassVar[int] = OBSERVATION_LENGTH
     template = TEMPLATE
+    world: MiniWorld | HttpWorld
 
     def __init__(
         self,
+        panel: Panel,
         *,
-        split: str = "train",
-        backend: str = "mini",
-        server: str = "http://127.0.0.1:8000",
-        data: str | os.PathLike[str] = "auto",
-        families: Sequence[str] | None = None,
-        train_seeds: int = TRAIN_SEEDS,
-        reward: str = "success",
-        progress: str = "tests",
-        validity: str = "effect",
-        timeout: float = 30.0,
-        sandbox: str = "strict",
-        max_thinking: int = 8000,
-        max_turns: int = 35,
-        render_mode: str | None = None,
+        reward: str,
+        progress: str,
+        max_thinking: int,
+        max_turns: int,
+        render_mode: str | None,
     ) -> None:
-        one_of("backend", backend, ("mini", "http"))
-        one_of("reward", reward, ("success", "fraction", "penalty"))
+        one_of("reward", reward, REWARDS)
         one_of("progress", progress, ("tests", "none"))
-        one_of("validity", validity, ("effect", "marks"))
-        one_of("sandbox", sandbox, ("strict", "best-effort"))
-        if timeout <= 0:
-            raise ValueError(f"timeout, in seconds, must be above 0, got {timeout}")
-        if backend == "http" and train_seeds != TRAIN_SEEDS:
-            raise ValueError(
-                f"train_seeds={train_seeds} is for backend='mini'; the benchmark's tasks are given"
-            )
-        self.world: MiniWorld | HttpWorld
-        if backend == "mini":
-            source = "embedded"
-            self.world = MiniWorld(timeout=timeout, sandbox=sandbox, train_seeds=train_seeds)
-        else:
-            self.world = remote = HttpWorld(server, data=data, timeout=timeout)
-            source = source_of("appworld", remote.root)
-        self.waits = backend == "http" and "{port}" in server  # an address has one world
-        panel = Panel(split, _select_families(self.world.list_tasks(split), families), source)
         super().__init__(panel, max_turns=max_turns, render_mode=render_mode)
         self.reward, self.progress, self.max_thinking = reward, progress, max_thinking
-        self.validity = validity
         self.graded = reward != "success"
 
     def begin(self, task_id: str) -> tuple[str, Turn]:
         """The request."""
         opened = self.world.open(task_id)
         self._opened = opened
+        self._strata = self.find_strata(task_id)
         self._verdict = self.world.evaluate()
         self._given = frozenset(self._verdict.passes)
         who = " ".join(opened.supervisor[key] for key in ("first_name", "last_name", "email"))
         text = OPENING.format(who=who, now=opened.datetime, instruction=opened.instruction)
-        return opened.instruction, self._make_turn(text, "")
+        return opened.instruction, self._make_turn(text + self.describe_answer(), "")
 
     def reject(self, reason: str, notice: str) -> Turn:
         """A turn without an execution."""
@@ -214,13 +88,22 @@ class AppWorld(AgentEnv):
         if not code:
             return self._make_turn(_NO_BLOCK, "", "format")
         feedback = self.world.execute(code)
-        if self.validity == "marks":
-            fault = classify_feedback(feedback) or ("" if "apis." in code else "format")
-        else:
-            fault = self.world.find_fault(code, feedback)
+        fault = self.find_fault(code, feedback)
         return self._make_turn(
             feedback, code, fault or ("format" if endless > self.max_thinking else "")
         )
+
+    def find_fault(self, code: str, feedback: str) -> str:
+        """Why an execution is invalid; "" if it is not."""
+        return self.world.find_fault(code, feedback)
+
+    def find_strata(self, task_id: str) -> dict[str, str]:
+        """The difficulty of a task, {} if it is unknown."""
+        raise NotImplementedError
+
+    def describe_answer(self) -> str:
+        """What the opening adds on the answer."""
+        return ""
 
     def close(self) -> None:
         """End the interpreter, or release the server."""
@@ -250,7 +133,7 @@ class AppWorld(AgentEnv):
                 "tests": len(verdict.passes) + len(verdict.failures),
                 "tests_passed": len(verdict.passes),
                 "failures": list(verdict.failures) if last else [],
-                "harm": list(self.world.harm) if code else [],
+                "strata": self._strata,
             },
         )
 
@@ -273,13 +156,127 @@ class AppWorld(AgentEnv):
         return float(success) - penalty
 
 
-def _select_families(ids: tuple[str, ...], families: Sequence[str] | None) -> tuple[str, ...]:
-    """The tasks of these families; all for None."""
-    if families is None:
-        return ids
-    for name in families:
-        one_of("family", name, tuple(FAMILIES))
-    return tuple(task_id for task_id in ids if tasks.family_of(task_id) in families)
+class AppWorld(CodeEnv):
+    """A person's requests, composed of two to four parts, fulfilled by code that calls their apps.
+
+    Description:
+        A supervisor requests something in which each part is about what the one before it found:
+        send money to the host of an event, move the next event of a friend's partner and say where
+        it is. The agent writes code, which runs in a sandbox where `apis.<app>.<api>(...)` calls
+        the apps; variables persist between turns. Households, requests and what is right are
+        generated from facts. Some requests need what is not there; then the right act is to change
+        nothing and to complete the task with status "fail".
+
+    Observation:
+        First the request, the person, how to call the apps and the type of the answer; then the
+        output of the code, or "Execution successful.", or "Execution failed. Traceback:" with the
+        reason.
+
+    Action:
+        A whole reply; its first ```python block outside of thoughts is run. Do not
+        wrap the environment in `ParseReply`.
+
+    Validity:
+        By effect: a turn is valid if its code ran to its end and an API answered at least one of
+        its calls; what it prints does not matter, and a refusal that it catches is its own affair.
+        "format" for a reply without a block or, after it, with an unclosed `<think>` of more than
+        `max_thinking` characters, and for code that calls no API; "unknown" for an app or API that
+        does not exist, "refused" for a call that an API refuses, "timeout", else "error". Code
+        that ran before a failure takes effect.
+
+    Progress:
+        The share of the task's tests that pass now, of those that did not pass at the start. It is
+        1 without success if everything requested is done, but also something else. "none": 0 until
+        the end, then 1 for a success.
+
+    Anchor:
+        Digest of the rows of the apps, the log-ins, the end, and the interpreter's variables (if
+        these cannot be read, the code so far).
+
+    Reward:
+        At the end: "success" (default) 1 if all tests pass, "fraction" the share of all tests that
+        pass, also at the turn limit. "penalty": as "success", and -0.1 in each invalid turn.
+
+    Ends:
+        `apis.supervisor.complete_task()` terminates, a success if all tests pass: the tables of
+        the apps differ from those at the start by what was requested and by nothing else, the
+        status is right, and the answer, of the declared type, is right. An interpreter that ended
+        and whose earlier code does not run again terminates without success. `max_turns`
+        truncates.
+
+    Tasks and splits:
+        A task id is `<split>-<family>+<family>...-<seed>`; the families are its programme, of
+        which no two splits share one. `train` and `val` have the same wordings; `test` has other
+        wordings, and `test_unseen` also families that no other split has. Names of people, places
+        and things are shared by `test` and `test_unseen` alone.
+
+    Data:
+        Generated. `info` also has `action`, the code that was run; `supervisor`, `datetime`;
+        `tests`, their number, `tests_passed`, and at the end `failures`, the names of failed tests.
+
+    Source:
+        Ours; apps and calls are like those of Trivedi et al., AppWorld, ACL 2024.
+
+    Args:
+        split: "train", "val", "test" or "test_unseen".
+        parts: the dial of difficulty, 2 to 4 families in a request.
+        families: only programmes of these families; None for all.
+        train_seeds: tasks of each programme in `train`.
+        reward: see Reward.
+        progress: "tests" or "none".
+        timeout: time limit of one execution in seconds.
+        sandbox: "strict" refuses machines whose kernel cannot isolate agent code; "best-effort"
+            warns.
+        max_thinking: see Validity.
+        max_turns: turn limit.
+        render_mode: None or "ansi".
+
+    Raises:
+        ValueError: an unknown option, or no tasks left.
+        SandboxError: later, from `step`: the machine's fault.
+    """
+
+    experts: ClassVar[str] = "agent_envs.appworld.experts"
+    world: MiniWorld
+
+    def __init__(
+        self,
+        *,
+        split: str = "train",
+        parts: int = 3,
+        families: Sequence[str] | None = None,
+        train_seeds: int = SEEDS,
+        reward: str = "success",
+        progress: str = "tests",
+        timeout: float = 30.0,
+        sandbox: str = "strict",
+        max_thinking: int = 8000,
+        max_turns: int = 20,
+        render_mode: str | None = None,
+    ) -> None:
+        one_of("sandbox", sandbox, ("strict", "best-effort"))
+        if timeout <= 0:
+            raise ValueError(f"timeout, in seconds, must be above 0, got {timeout}")
+        seeds = train_seeds if split == "train" else SEEDS
+        found = list_tasks(split, parts, seeds, tuple(families or ()))
+        super().__init__(
+            Panel(split, tuple(found), origins=found),
+            reward=reward,
+            progress=progress,
+            max_thinking=max_thinking,
+            max_turns=max_turns,
+            render_mode=render_mode,
+        )
+        self.world = MiniWorld(timeout=timeout, sandbox=sandbox)
+
+    def find_strata(self, task_id: str) -> dict[str, str]:
+        """The difficulty: the number of apps that the task's experts use."""
+        apps = len(list_apps(self.panel.origins[task_id].split("+")))
+        return {"difficulty": DIFFICULTIES[min(apps, len(DIFFICULTIES)) - 1]}
+
+    def describe_answer(self) -> str:
+        """The type of the answer, and what to do if something is missing."""
+        return _ANSWER.format(form=ANSWERS[self.world.task.answer_type])
 
 
 def read_reply(reply: str) -> tuple[str, int]:
@@ -291,12 +288,3 @@ def read_reply(reply: str) -> tuple[str, int]:
     block = _BLOCK.search(said)
     code = re.sub(rf"^{block[1] or ''}", "", block[2], flags=re.MULTILINE) if block else ""
     return code.strip("\r\n"), len(endless)
-
-
-def classify_feedback(feedback: str) -> str:
-    """The `info["invalid_reason"]` of feedback by MGR's marks; "" if the turn is valid."""
-    if not any(mark in feedback for mark in MARKS):
-        return ""
-    if "No code available to execute" in feedback:
-        return "format"
-    return classify_failure(feedback[max(0, feedback.rfind("Execution failed")) :]) or "error"

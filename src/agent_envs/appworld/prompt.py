@@ -1,4 +1,4 @@
-"""The prompt of AppWorld-v0, in our words."""
+"""The prompt of AppWorld-v0 and -v1, in our words."""
 
 from __future__ import annotations
 

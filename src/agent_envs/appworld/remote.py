@@ -29,10 +29,10 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from agent_envs.appworld.interpreter import DIED, TIMED_OUT
-from agent_envs.appworld.session import Opened, Verdict, classify_failure
+from agent_envs.appworld.session import Opened, Verdict
 from agent_envs.assets import MissingAsset, expand_path
+from agent_envs.net.web import check_url
 from agent_envs.panels import one_of
-from agent_envs.web import check_url
 
 SPLITS = ("train", "train_easy", "dev", "test_normal", "test_challenge")
 _EASY = """
@@ -66,6 +66,18 @@ def watch():
 threading.Thread(target=watch, daemon=True).start()
 sys.exit(subprocess.call(sys.argv[1:], stdin=subprocess.DEVNULL))
 """
+
+
+_FAULTS = (
+    ("timeout", re.compile("timed out after|Maximum number of executions")),
+    ("unknown", re.compile("No app named|No API named")),
+    ("refused", re.compile(r"Response status code is 4\d\d")),
+)
+
+
+def classify_failure(text: str) -> str:
+    """The `info["invalid_reason"]` of the text of a failure; "" if it is none of a call."""
+    return next((fault for fault, sign in _FAULTS if sign.search(text)), "")
 
 
 class BackendError(RuntimeError):
@@ -108,8 +120,9 @@ class HttpWorld:
         given = os.environ.get("APPWORLD_ROOT") if data == "auto" else data
         if not given:
             raise MissingAsset(
-                "no folder with the benchmark's data: set data= or $APPWORLD_ROOT; "
-                "`agent-envs assets appworld` prints how to get it"
+                "AppWorld-v0 plays the public benchmark and no folder with its data is named: set "
+                "data= or $APPWORLD_ROOT (`agent-envs assets appworld` prints how to get it), or "
+                "use AppWorld-v1, whose tasks are generated"
             )
         self.root = expand_path(given)
         self.server = elsewhere or OwnServer(server, self.root)
@@ -136,6 +149,15 @@ class HttpWorld:
             )
         ids = dict.fromkeys(path.read_text().split())
         return tuple(i for i in ids if split != "train_easy" or i.rpartition("_")[0] in EASY)
+
+    def find_difficulty(self, task_id: str) -> int:
+        """1 to 3 as the benchmark's data says, 0 if they do not."""
+        path = self.root / "data" / "tasks" / task_id / "ground_truth" / "metadata.json"
+        try:
+            found = json.loads(path.read_bytes())["difficulty"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return 0  # the test splits have none
+        return found if found in {1, 2, 3} else 0
 
     def open(self, task_id: str) -> Opened:
         """Start a task on the server.
@@ -208,11 +230,6 @@ class HttpWorld:
             raise self._make_error(f"gave no verdict: {answer!r:.200}") from error
 
     @property
-    def harm(self) -> tuple[str, ...]:
-        """Always (): the server does not report it."""
-        return ()
-
-    @property
     def digest(self) -> str:
         """Key of the code so far and its output."""
         return _hash(json.dumps(self._history))
@@ -282,7 +299,7 @@ class HttpWorld:
             return _TOO_LONG
         try:
             return json.loads(data)["output"]
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise _FailedError(f"/{path}: no output in {data[:300]!r}") from error
 
     def _make_error(self, what: str) -> BackendError:

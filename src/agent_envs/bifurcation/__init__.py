@@ -1,1 +1,1 @@
-"""Bifurcation-v0: walks in which one turn decides, with the exact value of every turn."""
+"""Bifurcation-v1: walks in which few turns decide, with the exact value of every turn."""

@@ -1,4 +1,4 @@
-"""Bifurcation-v0: walk through rooms, where one turn decides and the others do not matter."""
+"""Bifurcation-v1: walk through rooms, where the goal's colour is right at the bell only."""
 
 from __future__ import annotations
 
@@ -12,18 +12,23 @@ from agent_envs.panels import Panel, one_of
 
 KINDS = {
     "decisive": "A wrong door ends the walk at once.",
-    "delayed": "The bell is in the first room; the last door shows whether it was right.",
-    "distractors": "As decisive, in six rooms; the other doors bring news without any effect.",
-    "early": "The walk can be left in every room, which succeeds after the right door.",
+    "delayed": "The bell is in the first room; the last door shows whether all were right.",
+    "distractors": "As decisive, in six rooms; doors bring news without any effect.",
+    "early": "The walk can be left in every room, which succeeds after the bell's right door.",
     "reversible": "A wrong door leads to a side room, from which one can go back.",
     "irreversible": "After a wrong door the walk goes on, but cannot succeed any more.",
 }
 COLOURS = ("red", "blue", "green", "white", "black", "yellow")
+THINGS = (
+    "harp", "lamp", "globe", "loom", "kettle", "mirror", "ladder", "barrel", "drum", "statue",
+    "clock", "carpet", "stove", "bench", "trunk", "fountain", "cradle", "scale", "kite", "saddle",
+)  # fmt: skip
+"""What stands in rooms: the first ten in `train`, the others in `test`."""
 NEWS = ("You find a coin.", "Music plays.", "A lamp goes out.", "A bird flies up.", "It gets warm.")
 DOORS = 3
 EACH = 40  # tasks of a kind
 SPLITS = {"train": range(30), "test": range(30, EACH), "all": range(EACH)}
-TURNS = 12
+TURNS = 8
 BACK, ON, LEAVE = "back", "on", "leave"
 WORDS = (*COLOURS, BACK, ON, LEAVE)
 
@@ -34,7 +39,8 @@ class Task(NamedTuple):
     kind: a key of `KINDS`.
     doors: the colours of the doors of each room.
     bell: the number of the room with the bell, from 0.
-    right: the colour of the right door there.
+    right: the colour of the goal, which is right there and wrong in the other rooms.
+    things: what stands in each room; the goal tells the room with the bell by it.
     news: what each door brings, for each room; only in the kind "distractors".
     """
 
@@ -42,6 +48,7 @@ class Task(NamedTuple):
     doors: tuple[tuple[str, ...], ...]
     bell: int
     right: str
+    things: tuple[str, ...]
     news: tuple[tuple[str, ...], ...]
 
 
@@ -49,13 +56,18 @@ def draw_task(task_id: str) -> Task:
     """The task of an id such as "delayed-07"; the id seeds all of its draws."""
     kind, number = task_id.rsplit("-", 1)
     rng = np.random.default_rng([[*KINDS].index(kind), int(number)])
-    rooms = 6 if kind == "distractors" else int(rng.integers(3, 7))
+    rooms = 6 if kind == "distractors" else int(rng.integers(5, 7))
     goes_on = kind in {"early", "irreversible"}  # after the bell
     bell = 0 if kind == "delayed" else int(rng.integers(rooms - goes_on))
-    doors = tuple(tuple(rng.permutation(COLOURS)[:DOORS].tolist()) for _ in range(rooms))
+    right, *others = rng.permutation(COLOURS).tolist()
+    doors = tuple(
+        tuple(rng.permutation([right, *rng.permutation(others)[: DOORS - 1]]).tolist())
+        for _ in range(rooms)
+    )
     news = tuple(tuple(rng.permutation(NEWS)[:DOORS].tolist()) for _ in range(rooms))
-    right = doors[bell][int(rng.integers(DOORS))]
-    return Task(kind, doors, bell, right, news if kind == "distractors" else ())
+    known = THINGS[:10] if int(number) in SPLITS["train"] else THINGS[10:]
+    things = tuple(rng.permutation(known)[:rooms].tolist())
+    return Task(kind, doors, bell, right, things, news if kind == "distractors" else ())
 
 
 def open_panel(split: str, kind: str | None) -> Panel:
@@ -85,18 +97,19 @@ class Place(NamedTuple):
 
 
 class Bifurcation(AgentEnv):
-    """Walk through rooms with coloured doors; the door in the room with the bell decides.
+    """Walk through rooms with coloured doors; what the goal's colour means depends on the bell.
 
     Description:
-        Three to six rooms, each with three doors. The goal names the right door of the room with
-        the bell. All other doors lead to the next room and change nothing. Six kinds of tasks
-        differ in what a wrong door does: it ends the walk ("decisive", "distractors"), shows only
-        at the end ("delayed"), can be taken back ("reversible") or not ("irreversible"); in
-        "early" the walk can be left in every room. `exact.turn_values` computes the true value and
-        advantage of every turn under a policy.
+        Five or six rooms, each with three doors, of which one has the goal's colour. The goal
+        tells behind which thing a bell is hidden. In the room with that thing only the door of the
+        goal's colour is right; in the others only that one is wrong, and the other two lead to the
+        next room alike. Six kinds of tasks differ in what a wrong door does: it ends the walk
+        ("decisive", "distractors"), shows only at the end ("delayed"), can be taken back
+        ("reversible") or not ("irreversible"); in "early" the walk can be left in every room.
+        `exact.turn_values` computes the true value and advantage of every turn under a policy.
 
     Observation:
-        The number of the room, the bell if it is there, and the doors, after what just happened.
+        The number of the room, what stands there, and the doors, after what just happened.
 
     Action:
         A colour; `back` or `on` in a side room; `leave` in tasks of the kind "early". Case and
@@ -118,11 +131,12 @@ class Bifurcation(AgentEnv):
 
     Ends:
         The last door, a wrong door ("decisive", "distractors") and `leave` terminate; a success if
-        the right door was taken. `max_turns` truncates.
+        no wrong door was taken, and the bell was passed. `max_turns` truncates.
 
     Tasks and splits:
         Forty tasks of each kind, named such as `delayed-07`, from which everything is drawn.
-        `train` has the first thirty of each kind, `test` the last ten, `all` both.
+        `train` has the first thirty of each kind, `test` the last ten, with other things in the
+        rooms, `all` both.
 
     Data:
         None. `info` also has `kind`.
@@ -144,6 +158,12 @@ class Bifurcation(AgentEnv):
 
     template = TEMPLATE
     experts = "agent_envs.bifurcation.experts"
+    verbs = (
+        ("take_door", "{colour}"),
+        ("go_back", "back"),
+        ("go_on", "on"),
+        ("leave", "leave"),
+    )
 
     def __init__(
         self,
@@ -158,9 +178,11 @@ class Bifurcation(AgentEnv):
     def begin(self, task_id: str) -> tuple[str, Turn]:
         """The goal and the first room."""
         self.task, self.place = draw_task(task_id), Place()
-        goal = f"Walk through all rooms. In the room with the bell take the {self.task.right} door."
+        thing, right = self.task.things[self.task.bell], self.task.right
+        goal = f"Walk through all rooms. A bell is hidden behind the {thing}: take a {right} door "
+        goal += "there and nowhere else."
         if self.task.kind == "early":
-            goal += " After that you may leave."
+            goal += " After the bell you may leave."
         return goal, self._turn("")
 
     def act(self, action: str) -> Turn:
@@ -199,7 +221,7 @@ class Bifurcation(AgentEnv):
             return self._end_walk(success=room > self.task.bell and not lost)
         if word == BACK:
             return self._move_to(Place(room))
-        if word == ON or room != self.task.bell or word == self.task.right:
+        if word == ON or (word == self.task.right) == (room == self.task.bell):
             return self._pass_door(word, Place(room + 1, lost or aside))
         if self.task.kind in {"decisive", "distractors"}:
             return self._end_walk(success=False)
@@ -212,9 +234,9 @@ class Bifurcation(AgentEnv):
         room = self.place.room
         if there.room == len(self.task.doors):
             return self._end_walk(success=not there.lost)
-        if self.task.news and room != self.task.bell:
+        if self.task.news:
             return self._move_to(there, self.task.news[room][self.task.doors[room].index(word)])
-        silent = self.task.kind == "irreversible" and there.lost and room == self.task.bell
+        silent = self.task.kind == "irreversible" and there.lost and not self.place.lost
         return self._move_to(there, "The bell falls silent." if silent else "")
 
     def _move_to(self, place: Place, notice: str = "") -> Turn:
@@ -245,7 +267,7 @@ class Bifurcation(AgentEnv):
         number = self.place.room + 1
         if self.place.aside:
             return f"A side room behind room {number}. You can go {BACK} or {ON}."
-        bell = " A bell hangs here." if self.place.room == self.task.bell else ""
         leave = f" You can {LEAVE}." if self.task.kind == "early" else ""
+        thing = self.task.things[self.place.room]
         doors = ", ".join(self.task.doors[self.place.room])
-        return f"Room {number} of {len(self.task.doors)}.{bell} Doors: {doors}.{leave}"
+        return f"Room {number} of {len(self.task.doors)}, with a {thing}. Doors: {doors}.{leave}"

@@ -1,4 +1,4 @@
-"""The expert of Bifurcation: it takes the door that the goal names.
+"""The expert of Bifurcation: it takes the door that the goal names at the bell only.
 
 Goal and observations say everything that is needed, so there is no Oracle.
 """
@@ -14,12 +14,12 @@ from agent_envs.experts import playing
 if TYPE_CHECKING:
     import gymnasium as gym
 
-BELL = "A bell hangs here."
+THING = re.compile(r"behind the (\w+)")
 WAY = re.compile(rf"\b(?:{'|'.join(WORDS)})\b")
 
 
 class Explorer:
-    """Takes the first door, the named one at the bell, and leaves as soon as that succeeds."""
+    """Takes the named door at the bell, else another, and leaves as soon as that succeeds."""
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         self._env = playing(env, Bifurcation)
@@ -36,15 +36,21 @@ class Explorer:
         """An action and its reason."""
         seen = self._env.transcript[-1][1].splitlines()[-1]  # less what just happened
         ways = WAY.findall(seen)
-        named = [colour for colour in ways if f"the {colour} door" in self._env.goal]
-        if BELL in seen:
+        named = [colour for colour in ways if f"a {colour} door" in self._env.goal]
+        if self._is_bell_in(seen):
             return named[0], "the bell is here, so I take the door that the goal names"
         if BACK in ways:
             return BACK, "this was the wrong door"
         if LEAVE in ways and self._has_passed_bell():
             return LEAVE, "the bell is behind me"
-        return ways[0], "any door will do"
+        other = next(way for way in ways if way not in named)
+        return other, "there is no bell here, so I avoid the door that the goal names"
 
     def _has_passed_bell(self) -> bool:
         """Whether an earlier room had the bell."""
-        return any(BELL in seen for _, seen in self._env.transcript[:-1])
+        return any(self._is_bell_in(seen) for _, seen in self._env.transcript[:-1])
+
+    def _is_bell_in(self, seen: str) -> bool:
+        """Whether the room has the thing that hides the bell."""
+        found = THING.search(self._env.goal)
+        return found is not None and f"with a {found[1]}." in seen

@@ -1,4 +1,4 @@
-"""The prompt of Bifurcation-v0, in our words."""
+"""The prompt of Bifurcation-v1, in our words."""
 
 from __future__ import annotations
 

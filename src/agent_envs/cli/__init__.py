@@ -18,7 +18,7 @@ TRACEBACK = "AGENT_ENVS_TRACEBACK"
 _HINT = f"({TRACEBACK}=1 shows the traceback)"
 _FORMAT = warnings.formatwarning
 _EXTRAS = dict.fromkeys(
-    ("train", "eval", "study", "attribute", "truth", "doctor"), "train"
+    ("train", "eval", "paper", "attribute", "truth", "doctor"), "train"
 ) | dict.fromkeys(("report", "compare"), "report")
 """The extra that installs what a command imports; that of all others is `cli`."""
 
@@ -87,6 +87,6 @@ def _of_the_user(error: Exception) -> bool:
         return True
     from gymnasium.error import Error as GymError
 
-    from agent_envs.web import ServerError
+    from agent_envs.net.web import ServerError
 
     return isinstance(error, (GymError, ServerError))

@@ -1,5 +1,6 @@
 """The command `agent-envs assets`."""
 
+import fnmatch
 import os
 import re
 import warnings
@@ -36,6 +37,12 @@ PUBLIC = (
         "SEARCH_QA_DATA",
         "*.jsonl*",
         "see docs/search_qa.md for the formats, then set SEARCH_QA_DATA",
+    ),
+    (
+        "TextWorld games",
+        "TEXTWORLD_DATA",
+        "*.z8",
+        "pip install 'agent-envs[textworld]', run tw-make, then set TEXTWORLD_DATA",
     ),
     (
         "AppWorld tasks",
@@ -102,7 +109,8 @@ def _print_appworld(venv: Path) -> None:
         f"# AppWorld needs a virtual environment of its own; its data must not be redistributed.\n"
         f"{SETUP.format(venv=quote(str(venv)), root=quote(root))}\n\n"
         f"# Then train on it; each running episode has a server of its own, on 127.0.0.1 only.\n"
-        f"agent-envs train appworld mgr data={quote(root)} eval.split=dev env.options.backend=http "
+        f"agent-envs train appworld mgr env.id=AppWorld-v0 data={quote(root)} "
+        f"env.split=train_easy eval.split=dev env.options.validity=marks "
         f"\"env.options.server='{server}'\""
     )
 
@@ -110,20 +118,25 @@ def _print_appworld(venv: Path) -> None:
 def _check_folder(folder: Path) -> int:
     """Print what is bad in the public files below a folder: 0 if nothing, 1, 2 without any."""
     page, bad = make_console(), dict[BadRecord, None]()
-    counts = dict[tuple[str, str], int]()
+    counts, strays = dict[tuple[str, str], int](), list[tuple[str, Path, Exception]]()
     for name, where, options in _find_public(folder):
         try:
             found, faults = _check_tasks(name, where, options)
         except (ValueError, MissingAsset) as error:
             if ": no level" in str(error) or (name == "SearchQA-v0" and not [*where.glob("qa.*")]):
-                page.print(f"{where}: no data of {name}: {error}")
+                strays.append((name, where, error))
                 continue
-            found, faults = (
-                Counter({str(where): 1}),
-                [BadRecord(str(where), "as a whole", f"{error}")],
-            )
+            whole = "; ".join([f"{error}", *getattr(error, "__notes__", ())])
+            faults = getattr(error, "bad", None) or [BadRecord(str(where), WHOLE, whole)]
+            found = Counter(fault.file for fault in faults)
         counts |= {(name, file): count for file, count in found.items()}
         bad |= dict.fromkeys(faults)
+    of_levels = {Path(file).parent for name, file in counts if name == "Sokoban-v0"}
+    for name, where, why in strays:
+        if where.parent in of_levels:  # `levels=` of the folder reads it, too
+            counts[name, str(where)], bad[BadRecord(str(where), WHOLE, f"{why}")] = 1, None
+        else:
+            page.print(f"{where}: no data of {name}: {why}")
     for fault in bad:
         page.print(f"{fault.file}, {fault.place}: {fault.reason}")
     table = DataTable("environment", "file", "records", "bad", box=None)
@@ -133,7 +146,8 @@ def _check_folder(folder: Path) -> int:
     return 2 if not counts else int(bool(bad))
 
 
-_LEVELS = re.compile(r"\.(?:txt|xsb|sok)(?:\.gz)?$")
+WHOLE = "as a whole"
+_LEVELS = re.compile(r"\.(?:txt|xsb|sok)(?:\.[gx]z)?$")
 
 
 def _find_public(folder: Path) -> Iterator[tuple[str, Path, dict[str, Any]]]:
@@ -141,27 +155,29 @@ def _find_public(folder: Path) -> Iterator[tuple[str, Path, dict[str, Any]]]:
     from agent_envs.alfworld.data import FOLDER, SPLITS
     from agent_envs.retrieval.factory import Scripted
     from agent_envs.search_qa.data import ENDINGS
-    from agent_envs.sotopia.published import SCENES, USED
+    from agent_envs.sotopia.published import EPISODES, SCENES, USED
 
     for where in (folder, *sorted(path for path in folder.rglob("*") if path.is_dir())):
         names = sorted(path.name for path in where.iterdir())
         if where.name == FOLDER:
             for split in (split for split in SPLITS if split in names):
                 yield "AlfWorld-v0", where / split, {"data": where, "split": split}
-        elif SCENES in names:
+        elif SCENES in names or EPISODES in names:
             partner = {"partner": "echo", "judge": "none"}
             yield "Sotopia-v0", where, {"data": where, "split": "all", **partner}
         elif USED in names or FOLDER in where.relative_to(folder.parent).parts:
             continue
-        elif any(name.startswith("items_shuffle") for name in names):
-            humans = [name for name in names if name.startswith("items_human_ins")]
+        elif fnmatch.filter(names, "items_shuffle*"):
+            humans = fnmatch.filter(names, "items_human_ins*")
             for goals in ("synthetic", "human")[: 1 + bool(humans)]:
                 yield "WebShop-v0", where, {"data": where, "split": "all", "goals": goals}
+        elif fnmatch.filter(names, "*.z8"):
+            yield "TextWorld-v0", where, {"data": where}
         elif any(name.endswith(ENDINGS) for name in names):
             options = {"retriever": Scripted({}), "max_turns": 1}
             yield "SearchQA-v0", where, {"data": where, "split": "all", **options}
-        for name in filter(_LEVELS.search, names):
-            yield "Sokoban-v0", where / name, {"levels": where / name, "solver_budget": 0}
+        levels = map(where.joinpath, filter(_LEVELS.search, names))
+        yield from (("Sokoban-v0", one, {"levels": one, "solver_budget": 0}) for one in levels)
 
 
 def _check_tasks(
@@ -176,12 +192,19 @@ def _check_tasks(
 
     from agent_envs.experts import experts_of
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        env: Any = gym.make(name, disable_env_checker=True, **options).unwrapped
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        try:
+            env: Any = gym.make(name, disable_env_checker=True, **options).unwrapped
+        except ValueError as error:
+            for said in (str(one.message) for one in told):
+                if "left out" in said:
+                    error.add_note(said)
+            raise
     reading, tasks = getattr(env, "reading", Reading()), f"{where}, tasks"
     faults = list(reading.bad)
     solve = None if name == "Sotopia-v0" else experts_of(type(env)).get("oracle")
+    corpus = env.data.corpus if name == "SearchQA-v0" else None
     for task_id in env.panel.task_ids:
         why = ""
         try:
@@ -192,6 +215,8 @@ def _check_tasks(
             *_, info = env.step(env.reply_form.format(thought="", action=action) or action)
             if not info["valid"] or (name == "SearchQA-v0" and not info["success"]):
                 why = f"its first action is not accepted, got {action!r:.80}"
+            elif corpus and (lacking := {*env.facts.gold}.difference(corpus.place)):
+                why = f"{corpus.path.name} has no passage {min(lacking)!r}, which it needs"
         except Exception as error:  # noqa: BLE001  whatever it is, it is named
             why = f"{type(error).__name__}: {error}"
         faults += [BadRecord(tasks, task_id, why)] * bool(why)

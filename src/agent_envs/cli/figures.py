@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INK, SOFT, LINE, PAPER = "#1d2939", "#5d677a", "#e2e5ea", "#ffffff"
-MAIN, HELD, OTHER = "#2b5797", "#b93c0a", "#7d8798"
+MAIN, HELD = "#2b5797", "#b93c0a"
 UP, DOWN = "#1b7837", "#762a83"  # ColorBrewer PRGn, colour-blind safe
 PALETTE = {
     "ink": (INK, "#e6e9ef"),
@@ -26,7 +26,7 @@ PALETTE = {
     "paper": (PAPER, "#171c26"),
     "main": (MAIN, "#8ab4f8"),
     "held": (HELD, "#ff9d5c"),
-    "other": (OTHER, "#8c96a8"),
+    "other": ("#7d8798", "#8c96a8"),
     "up": (UP, "#63c184"),
     "down": (DOWN, "#cf9ae6"),
 }

@@ -11,8 +11,13 @@ if TYPE_CHECKING:
     import gymnasium as gym
 
 
+_PYTHON = {"True": "true", "False": "false"}
+
+
 def parse_assignment(text: str) -> tuple[str, Any]:
     """Key and value of `key=value`; a value that is not valid TOML is a string.
+
+    True and False are also taken as Python writes them, which errors of constructors advise.
 
     Raises:
         ValueError: There is no equals sign.
@@ -21,7 +26,7 @@ def parse_assignment(text: str) -> tuple[str, Any]:
     if not equals:
         raise ValueError(f"an option is key=value, e.g. run.seed=1, got {text!r}")
     try:
-        values = tomllib.loads(f"value = {literal}")
+        values = tomllib.loads(f"value = {_PYTHON.get(literal, literal)}")
     except tomllib.TOMLDecodeError:
         return key, literal
     return key, values["value"] if len(values) == 1 else literal
@@ -35,9 +40,11 @@ def check_not_own(given: Mapping[str, Any], *own: str) -> None:
     """
     for name in own:
         if name in given:
+            value = given[name]
+            flag = f"--{name}" if value is True else f"--{name} {value}"
             raise ValueError(
-                f"{name} is an option of the command, not of the environment: write "
-                f"--{name} {given[name]} instead of {name}={given[name]}"
+                f"{name} is an option of the command, not of the environment: write {flag} instead "
+                f"of {name}={value}"
             )
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 HELP = "an action, ? for what can be done now, its number to do it, quit to stop"
 QUIT = ("quit", "exit", "q")
+_WIDE = 100  # columns of a console that has room for a bar
 
 
 def play(
@@ -63,15 +64,16 @@ def play(
     observation, info = env.reset(seed=seed, options=_choose_task(task))
     console.print(_render_goal(info))
     visits, done = {info["anchor"]: 0}, False
-    console.print(_render_turn(env, observation, info, "start"))
+    console.print(_render_turn(env, observation, info, "start", console.width))
+    console.print(show_data(HELP, "dim"))
     while not done:
         action = _read_action(console, ask, info["admissible_actions"])
         if action is None:
             break
         observation, reward, terminated, truncated, info = env.step(action)
         seen = visits.setdefault(info["anchor"], info["turn"])
-        place = "new state" if seen == info["turn"] else f"seen at turn {seen}"
-        console.print(_render_turn(env, observation, info, place, float(reward)))
+        place = "new state" if seen == info["turn"] else f"seen at {seen}"
+        console.print(_render_turn(env, observation, info, place, console.width, float(reward)))
         done = terminated or truncated
     console.print(_render_end(info, done))
     env.close()
@@ -114,13 +116,13 @@ def browse(
         ValueError: The environment has no site, or `play` would refuse the arguments.
         OSError: The port is in use.
     """
-    from agent_envs.connections import stop_on_signal
-    from agent_envs.webshop.env import WebShop
+    from agent_envs.net.connections import stop_on_signal
+    from agent_envs.webshop.env import Shopping
     from agent_envs.webshop.site import Site
 
     console = make_console() if console is None else console
     env = make_env(find_id(env_id), env_kwargs or {}).unwrapped
-    if not isinstance(env, WebShop):
+    if not isinstance(env, Shopping):
         raise ValueError(  # noqa: TRY004 - wrong value, not wrong type
             f"only webshop has a site to browse, got {env_id!r}; leave out --browser"
         )
@@ -162,14 +164,15 @@ def find_id(env_id: str) -> str:
         for name, spec in gym.registry.items()
         if str(spec.entry_point).startswith(f"{agent_envs.__name__}.") or name == env_id
     }
-    for name, short in known.items():
+    for name, short in reversed(known.items()):  # the newest version first
         if env_id.lower() in (name.lower(), short):
             return name
     close = difflib.get_close_matches(env_id.lower(), known.values(), n=1)
     hint = f", did you mean {close[0]!r}?" if close else ""
+    names = ", ".join(dict.fromkeys(known.values()))
     raise ValueError(
-        f"no environment {env_id!r}{hint}; there are {', '.join(known.values())}; your own is "
-        "given as package:Id-v0 or package.module:Class"
+        f"no environment {env_id!r}{hint}; there are {names}; your own is given as package:Id-v0 "
+        "or package.module:Class"
     )
 
 
@@ -201,21 +204,27 @@ def _render_goal(info: Mapping[str, Any]) -> Panel:
     )
 
 
-def _render_turn(
-    env: Env, observation: Any, info: Mapping[str, Any], place: str, reward: float = 0.0
+def _render_turn(  # noqa: PLR0917
+    env: Env,
+    observation: Any,
+    info: Mapping[str, Any],
+    place: str,
+    width: int,
+    reward: float = 0.0,
 ) -> Group:
-    """The observation, and the four signals in a line below it."""
+    """The observation, and the four signals in a line below it, which fits 80 columns."""
     limit = getattr(env.unwrapped, "max_turns", "?")
     valid = show_data("valid", "green")
     if not info["valid"]:
         valid = show_data(f"invalid: {info['invalid_reason']}", "bold red")
-    signals = Table.grid(padding=(0, 2))
+    bar = ProgressBar(total=1.0, completed=info["progress"], width=12)
+    signals = Table.grid(padding=(0, 1))
     signals.add_row(
         show_data(f"turn {info['turn']}/{limit}", "dim"),
         valid,
-        ProgressBar(total=1.0, completed=info["progress"], width=12),
+        *[bar] * (width >= _WIDE),
         show_data(f"progress {info['progress']:.2f}", "cyan"),
-        show_data(f"anchor {info['anchor'][:8]}", "magenta"),
+        show_data(f"anchor {info['anchor'][:6]}", "magenta"),
         show_data(place, "dim" if place == "new state" else "yellow"),
         show_data(f"reward {reward:g}" if reward else "", "bold green"),
     )

@@ -16,7 +16,7 @@ app = typer.Typer(help="A retrieval server, and dense indexes.", no_args_is_help
 Data = Annotated[
     str,
     typer.Option(
-        help="A corpus of JSON lines, a folder with corpus.jsonl, or 'auto' as in SearchQA."
+        help="A corpus of JSON lines, a folder with corpus.jsonl, or 'auto': $SEARCH_QA_DATA."
     ),
 ]
 Model = Annotated[str, typer.Option(help="The encoder: a sentence-transformers path or name.")]
@@ -72,20 +72,16 @@ def index(
 
 
 def _corpus(data: str) -> "Corpus":
-    """The corpus in a file, in a folder or of "auto"."""
-    from agent_envs.assets import MissingAsset
+    """The corpus in a file or folder, or in the folder of "auto"."""
+    from agent_envs.assets import MissingAsset, find_data
     from agent_envs.retrieval.passages import Corpus
-    from agent_envs.search_qa.data import open_data
 
-    path = Path(data)
-    if path.is_file():
-        found: Corpus | None = Corpus(path)
-    elif data in ("auto", "embedded"):
-        found = open_data(data).corpus
-    else:
-        files = sorted(path.glob("corpus.jsonl*"))
-        found = Corpus(files[0]) if files else None
-    if found is None:
+    path = find_data(data, "SEARCH_QA_DATA")
+    if path is None:
+        raise MissingAsset("no corpus is named; give a file or folder as --data")
+    files = [path] if path.is_file() else sorted(path.glob("corpus.jsonl*"))
+    if not files:
         raise MissingAsset(f"no corpus.jsonl in {data}; put one there or name a file")
+    found = Corpus(files[0])
     found.reading.report(strict=False)
     return found

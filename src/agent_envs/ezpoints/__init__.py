@@ -1,1 +1,1 @@
-"""EZPoints-v0: make 12 from two cards, in text or images."""
+"""EZPoints-v0 and Points-v0: make 12 of two cards or 24 of four, in text or images."""

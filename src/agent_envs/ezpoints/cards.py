@@ -1,4 +1,4 @@
-"""The image of EZPoints: two cards and the formula on a green table, drawn with NumPy only.
+"""The image of EZPoints and Points: the cards and the formula on a green table, drawn with NumPy.
 
 Cards, signs and the table are drawn once and cached; a frame is composed of copies of them.
 """
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 SIZE = 300
 CARD_HEIGHT, CARD_WIDTH = 180, 124
 CARD_TOP, CARD_LEFTS = 20, (18, 158)
+GAP = 4  # of four cards of half the size in the place of two
 STRIP_HEIGHT, STRIP_WIDTH = 60, 264
 STRIP_TOP, STRIP_LEFT = 222, 18
 SIGN_HEIGHT, SIGN_WIDTH = 36, 24
@@ -46,11 +47,16 @@ SIGNS = {
     "7": "00 40 16",
     "8": "13 04 05 16 36 45 44 33 13 02 01 10 30 41 42 33",
     "9": "05 16 36 45 41 30 10 01 02 13 33 42",
+    "A": "06 20 46, 14 34",
     "J": "10 40, 30 35 26 16 05",
     "Q": "10 30 41 45 36 16 05 01 10, 24 46",
     "K": "00 06, 40 04, 22 46",
     "+": "03 43, 21 25",
     "*": "01 45, 41 05",
+    "-": "03 43",
+    "/": "06 40",
+    "(": "30 11 15 36",
+    ")": "10 31 35 16",
     "=": "02 42, 04 44",
     " ": "",
     "_": "06 46",
@@ -59,6 +65,7 @@ SIGNS = {
 
 # Sixths of the way down at which outer columns and middle column have pips; J, Q and K as COURT.
 PIPS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
+    "A": ((), (3,)),
     "2": ((), (0, 6)),
     "3": ((), (0, 3, 6)),
     "4": ((0, 6), ()),
@@ -76,8 +83,13 @@ MIDDLE = 3
 def draw(hand: Hand, formula: str) -> Image:
     """The image of a hand and a formula: a new uint8 array [300, 300, 3]."""
     picture = _draw_table().copy()
-    for card, left in zip(hand, CARD_LEFTS, strict=True):
-        picture[CARD_TOP : CARD_TOP + CARD_HEIGHT, left : left + CARD_WIDTH] = _draw_face(card)
+    for place, card in enumerate(hand):
+        face, (row, column) = _draw_face(card), divmod(place, 2)
+        if len(hand) > len(CARD_LEFTS):
+            face = face.reshape(CARD_HEIGHT // 2, 2, CARD_WIDTH // 2, 2, 3).mean(axis=(1, 3))
+        height, width, _ = face.shape
+        top, left = CARD_TOP + row * (height + GAP), CARD_LEFTS[column]
+        picture[top : top + height, left : left + width] = face
     top = STRIP_TOP + (STRIP_HEIGHT - SIGN_HEIGHT) // 2
     for place, sign in enumerate(formula[-FITTING:] + "_"):
         left = STRIP_LEFT + 12 + place * SIGN_WIDTH

@@ -1,7 +1,8 @@
-"""EZPoints-v0: make 12 from two cards, one symbol per turn, in text or images."""
+"""EZPoints-v0 and Points-v0: make 12 of two cards, or 24 of four, one symbol per turn."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -9,31 +10,28 @@ from gymnasium import spaces
 
 from agent_envs.contract import AgentEnv, Turn
 from agent_envs.ezpoints import cards
+from agent_envs.ezpoints.prompt import POINTS as POINTS_TEMPLATE
 from agent_envs.ezpoints.prompt import TEMPLATE
 from agent_envs.ezpoints.rules import (
+    EZPOINTS,
     NUMBERS,
+    POINTS,
     SCHEMES,
-    SHORTEST,
-    SIGNS,
-    SYMBOLS,
-    TARGET,
     VALUES,
     Formula,
+    Hand,
+    Numbers,
     append_symbol,
     find_solution,
     list_deals,
+    list_points,
     open_panel,
+    open_points,
     remove_number,
 )
-from agent_envs.panels import one_of
+from agent_envs.panels import Panel, one_of
 
-TURNS = 8
-ACTIONS = ("text", "discrete13")
 OBSERVATIONS = ("text", "image")
-GOAL = (
-    f"Make {TARGET}: build a formula from the numbers of both cards, each used once, and + or *. "
-    "Say one number or sign a turn, and = when it is finished. J, Q and K count 10."
-)
 
 
 class EZPoints(AgentEnv):
@@ -106,6 +104,12 @@ class EZPoints(AgentEnv):
     metadata = AgentEnv.metadata | {"render_modes": ["ansi", "rgb_array"]}
     template = TEMPLATE
     experts = "agent_envs.ezpoints.experts"
+    verbs = (("write", "{symbol}"),)
+    game = EZPOINTS
+    goal_text = (
+        f"Make {EZPOINTS.target}: build a formula from the numbers of both cards, each used once, "
+        "and + or *. Say one number or sign a turn, and = when it is finished. J, Q and K count 10."
+    )
 
     def __init__(
         self,
@@ -118,20 +122,23 @@ class EZPoints(AgentEnv):
         render_mode: str | None = None,
     ) -> None:
         one_of("reward", reward, tuple(SCHEMES))
-        one_of("action_space", action_space, ACTIONS)
+        actions = "text", f"discrete{len(self.game.symbols)}"
+        one_of("action_space", action_space, actions)
         one_of("observation", observation, OBSERVATIONS)
         self.scheme, self.graded = SCHEMES[reward], reward != "success"
-        most = TURNS if self.scheme.longest is None else self.scheme.longest + 1
+        self.longest = self.game.longest if self.scheme.is_bounded else None
+        most = self.game.turns if self.longest is None else self.longest + 1
         turns = most if max_turns is None else max_turns
-        if self.scheme.longest is not None and turns > most:
+        if self.longest is not None and turns > most:
             raise ValueError(
                 f"reward={reward!r} fills the formula in {most} turns, so max_turns is at most "
                 f"that, got {turns}"
             )
-        super().__init__(open_panel(split), max_turns=turns, render_mode=render_mode)
-        self.takes_numbers, self.shows_image = action_space == "discrete13", observation == "image"
+        panel, self.deals = self.open_deals(split)
+        super().__init__(panel, max_turns=turns, render_mode=render_mode)
+        self.takes_numbers, self.shows_image = action_space != "text", observation == "image"
         if self.takes_numbers:
-            self.action_space = cast("Any", spaces.Discrete(len(SYMBOLS)))
+            self.action_space = cast("Any", spaces.Discrete(len(self.game.symbols)))
         if self.shows_image:
             shape = cards.SIZE, cards.SIZE, 3
             self.observation_space = cast("Any", spaces.Box(0, 255, shape, np.uint8))
@@ -150,24 +157,36 @@ class EZPoints(AgentEnv):
         text, reward, terminated, truncated, info = super().step(action)
         return self._add_image(text, info), reward, terminated, truncated, info
 
+    def open_deals(self, split: str) -> tuple[Panel, Mapping[str, Hand]]:
+        """The panel of a split, and all hands by task id.
+
+        Raises:
+            ValueError: no such split.
+        """
+        return open_panel(split), list_deals()
+
+    def arrange_numbers(self) -> Numbers:
+        """The numbers of the cards, in the order in which a solution tries them."""
+        return tuple(self.numbers)
+
     def begin(self, task_id: str) -> tuple[str, Turn]:
         """The cards of a task and an empty formula."""
-        self.hand = list_deals()[task_id]
+        self.hand = self.deals[task_id]
         self.names = [card.name for card in self.hand]
         self.numbers = [VALUES[card.rank] for card in self.hand]
-        self.numbers_left = tuple(self.numbers)
-        low, high = sorted(self.numbers)
-        self.key = f"{low},{high}"
+        self.numbers_left = self.arrange_numbers()
+        self.key = ",".join(map(str, sorted(self.numbers)))
         self.symbols: list[str] = []
         self.formula = Formula()
-        return GOAL, self._turn("")
+        self.shortest = len(self.find_solution())
+        return self.goal_text, self._turn("")
 
     def act(self, action: str) -> Turn:
         """One symbol."""
         symbol = action.strip()
-        if symbol not in SYMBOLS:
-            return self.reject("format", f"An action is one of {' '.join(SYMBOLS)}.")
-        if len(self.symbols) == self.scheme.longest:
+        if symbol not in self.game.symbols:
+            return self.reject("format", f"An action is one of {' '.join(self.game.symbols)}.")
+        if len(self.symbols) == self.longest:
             return self._turn("The formula is full.", "refused", self.scheme.wrong)
         if symbol == "=":
             return self._finish()
@@ -185,9 +204,9 @@ class EZPoints(AgentEnv):
         return super().reject(reason, self._write_table(notice, "".join(self.symbols)))
 
     def find_solution(self) -> tuple[str, ...]:
-        """The fewest actions from here to 12; () if the formula cannot make it."""
-        way, longest = find_solution(self.formula, self.numbers_left), self.scheme.longest
-        fits = longest is None or len(self.symbols) + len(way) <= longest
+        """The fewest actions from here to the target; () if the formula cannot make it."""
+        way = find_solution(self.formula, self.numbers_left, self.game)
+        fits = self.longest is None or len(self.symbols) + len(way) <= self.longest
         return way if fits else ()
 
     def render(self) -> Any:
@@ -198,10 +217,13 @@ class EZPoints(AgentEnv):
 
     def _finish(self) -> Turn:
         """The answer to "="."""
-        right = not self.numbers_left and self.formula.value == TARGET
+        target = self.game.target
+        right = not self.numbers_left and self.formula.value == target
         self.symbols.append("=")
         turn = self._turn(
-            f"That makes {TARGET}." if right else f"That does not make {TARGET} of both cards.",
+            f"That makes {target}."
+            if right
+            else f"That does not make {target} of {self.game.whole}.",
             reward=self.scheme.right if right else self.scheme.wrong,
         )
         return turn._replace(
@@ -210,7 +232,7 @@ class EZPoints(AgentEnv):
 
     def _reject_number(self, number: str) -> Turn:
         """The answer to an unusable number."""
-        if self.scheme.longest is not None:
+        if self.longest is not None:
             self.symbols.append(" ")
         if int(number) in self.numbers:
             return self._turn(f"{number} is used up.", "refused", self.scheme.unusable)
@@ -219,13 +241,14 @@ class EZPoints(AgentEnv):
     def _turn(self, notice: str, reason: str = "", reward: float = 0.0) -> Turn:
         """The turn of the table after a symbol, or after the deal."""
         way, formula = self.find_solution(), "".join(self.symbols)
-        full = len(self.symbols) == self.scheme.longest
-        listed = [*dict.fromkeys(map(str, self.numbers_left)), *SIGNS]
+        full = len(self.symbols) == self.longest
+        left = [number for number in self.numbers if number in self.numbers_left]
+        listed = [*dict.fromkeys(map(str, left)), *self.game.signs, "="]
         return Turn(
             self._write_table(notice, formula),
             valid=not reason,
             invalid_reason=reason,
-            progress=1 - len(way) / SHORTEST if way else 0.0,
+            progress=max(0.0, 1 - len(way) / self.shortest) if way else 0.0,
             anchor=f"{self.key}:{formula}",
             reward=reward,
             admissible_actions=() if full else listed,
@@ -234,7 +257,7 @@ class EZPoints(AgentEnv):
 
     def _write_table(self, notice: str, formula: str) -> str:
         """The notice, if any, and the table."""
-        table = f"cards: {self.names[0]}, {self.names[1]}\ncurrent formula: '{formula}'"
+        table = f"cards: {', '.join(self.names)}\ncurrent formula: '{formula}'"
         return f"{notice}\n{table}" if notice else table
 
     def _add_image(self, text: str, info: dict[str, Any]) -> Any:
@@ -250,8 +273,81 @@ class EZPoints(AgentEnv):
     def _read_number(self, action: Any) -> str:
         """The symbol for a number of the Discrete space."""
         if action in self.action_space:
-            return SYMBOLS[int(action)]
+            return self.game.symbols[int(action)]
+        symbols = self.game.symbols
         raise ValueError(
-            f"an action must be one of {SYMBOLS}, or its number from 0 to {len(SYMBOLS) - 1}; "
+            f"an action must be one of {symbols}, or its number from 0 to {len(symbols) - 1}; "
             f"got {action!r:.60}"
         )
+
+
+class Points(EZPoints):
+    """Make 24 from four cards with a formula, symbol by symbol.
+
+    Description:
+        As EZPoints, with four cards, `-`, `/` and parentheses; A counts 1. Each card must be used
+        once. Every hand can be solved, in 8 to 12 turns. Python's precedence and exact fractions:
+        `8/(3-8/3)` is 24. Adjacent numbers, `**` and `//` are no formula.
+
+    Observation:
+        As EZPoints.
+
+    Action:
+        `1` to `10`, `+`, `-`, `*`, `/`, `(`, `)` or `=`. `action_space="discrete17"`: the position
+        in that list, counted from 0; the text is accepted, too.
+
+    Validity:
+        As EZPoints. With "rl4vlm" an unusable number takes effect, as a space in the formula.
+
+    Progress:
+        1 - the fewest symbols from here to 24 / those at the start, at least 0, by an exact solver;
+        0 once the formula can no longer make 24. 1 for the right answer.
+
+    Anchor:
+        The sorted numbers of the cards, and the formula.
+
+    Reward:
+        As EZPoints; with "rl4vlm" a formula has at most 21 symbols.
+
+    Ends:
+        `=` terminates, a success if right. `max_turns` truncates: 24, but 22 for "rl4vlm".
+
+    Tasks and splits:
+        566 of the 715 sets of four numbers from 1 to 10 can make 24. `train` has 454 of them, `val`
+        and `test` 56 each: no set of numbers is in two splits. Each set is dealt four times, with
+        other suits, order and court cards; a task id has the numbers, such as `2-3-4-10/0`, which
+        are also its origin in the panel. `all` has all 2,264 deals.
+
+    Data:
+        None. `info` also has `formula`; `cards`, their names; `numbers`, their values.
+
+    Source:
+        Points24 of RL4VLM, as EZPoints. There hands need not be solvable, and Python evaluates the
+        formula: in floating point, with adjacent numbers as one, `**` and `//`.
+
+    Args:
+        split, reward, action_space, observation, max_turns, render_mode: as EZPoints.
+
+    Raises:
+        ValueError: as EZPoints.
+    """
+
+    template = POINTS_TEMPLATE
+    game = POINTS
+    goal_text = (
+        f"Make {POINTS.target}: build a formula from the numbers of all cards, each used once, "
+        "with +, -, *, / and parentheses. Say one number or sign a turn, and = when it is "
+        "finished. A counts 1; J, Q and K count 10."
+    )
+
+    def open_deals(self, split: str) -> tuple[Panel, Mapping[str, Hand]]:
+        """The panel of a split, and its hands by task id.
+
+        Raises:
+            ValueError: no such split.
+        """
+        return open_points(split), list_points(split)
+
+    def arrange_numbers(self) -> Numbers:
+        """The numbers of the cards, sorted, so that all deals of them share their solutions."""
+        return tuple(sorted(self.numbers))

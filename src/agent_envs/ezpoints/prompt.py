@@ -1,6 +1,8 @@
-"""The prompt of EZPoints-v0, in our words."""
+"""The prompt of EZPoints-v0 and Points-v0, in our words."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from agent_envs.template import Template
 
@@ -27,3 +29,4 @@ TEMPLATE = Template(
     past="{action}",
     owner="EZPoints",
 )
+POINTS = replace(TEMPLATE, owner="Points")

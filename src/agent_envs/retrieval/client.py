@@ -13,9 +13,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from agent_envs.assets import require
-from agent_envs.panels import one_of
-from agent_envs.retrieval.passages import Passage, check_search, parse_passage
-from agent_envs.web import (
+from agent_envs.net.web import (
     BadAnswerError,
     NoAnswerError,
     ServerError,
@@ -25,6 +23,8 @@ from agent_envs.web import (
     process,
     read_retry_after,
 )
+from agent_envs.panels import one_of
+from agent_envs.retrieval.passages import Passage, check_search, parse_passage
 
 _log = logging.getLogger(__name__)
 VARIABLE = "AGENT_ENVS_RETRIEVAL_TOKEN"

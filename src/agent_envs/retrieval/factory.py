@@ -70,11 +70,17 @@ def default_model() -> str:
 def open_encoder(model: str) -> Encoder:
     """The encoder with that path or name, with E5's prefixes if its name contains "e5".
 
+    "" is the encoder of `$AGENT_ENVS_DENSE_MODEL`.
+
     Raises:
-        ValueError: An empty name.
+        ValueError: An empty name, and the variable is not set.
     """
+    model = model or default_model()
     if not model:
-        raise ValueError(f"dense retrieval needs an encoder: give model=, or set ${MODEL}")
+        raise ValueError(
+            "dense retrieval needs an encoder: give model= (`agent-envs retrieval` has --model), "
+            f"or set ${MODEL}"
+        )
     prefixes = E5 if "e5" in Path(model).name.lower() else ("", "")
     return Encoder(model, prefixes=prefixes)
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, overload, runtime_check
 import numpy as np
 from numpy.typing import NDArray
 
-from agent_envs.assets import BadAsset, Reading, unpack_file
+from agent_envs.assets import BadAsset, Reading, read_stamps, unpack_file
 from agent_envs.contract import encodable
 from agent_envs.machine import read_cache, write_cache
 
@@ -167,9 +167,13 @@ class Corpus(Sequence[Passage]):
         return open_corpus, (self.path,)
 
 
-@lru_cache(maxsize=4)
 def open_corpus(path: Path) -> Corpus:
-    """The corpus of a file; one shared object per file."""
+    """The corpus of a file; one shared object per file, until it changes."""
+    return _read_corpus(path, read_stamps(path))
+
+
+@lru_cache(maxsize=4)
+def _read_corpus(path: Path, _stamps: tuple[Any, ...]) -> Corpus:
     return Corpus(path)
 
 

@@ -17,9 +17,9 @@ from threading import Condition, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agent_envs import connections
 from agent_envs.assets import require
-from agent_envs.connections import STOPPING, Guard, RefusalError
+from agent_envs.net import connections
+from agent_envs.net.connections import STOPPING, Guard, RefusalError
 from agent_envs.retrieval.client import VARIABLE
 
 if TYPE_CHECKING:

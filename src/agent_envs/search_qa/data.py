@@ -1,18 +1,18 @@
-"""Questions and their corpus: from a folder, in public formats, or the embedded encyclopaedia."""
+"""Public questions and their corpus, from a folder in one of the public formats."""
 
 from __future__ import annotations
 
 import ast
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agent_envs.assets import MissingAsset, Reading, asset, find_data
+from agent_envs.assets import MissingAsset, Reading, find_data, read_stamps
 from agent_envs.contract import encodable
 from agent_envs.panels import Panel, one_of, source_of
 from agent_envs.retrieval.passages import open_corpus, read_id
@@ -26,7 +26,6 @@ ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.xz", ".json", ".parquet")
 _ANSWERS = ("answers", "golden_answers", "possible_answers", "target")
 _SHARD = re.compile(r"-\d+-of-\d+$")  # in names of files with a part of a split
 _NO_COMMA = re.compile(r"(['\"])\s+(['\"])")  # between texts of a list
-_PAIR = 2
 _TENTHS = {"test": range(1), "val": range(1, 2), "train": range(2, 10)}
 
 
@@ -34,7 +33,6 @@ class Question(NamedTuple):
     """A question with its accepted answers.
 
     gold: ids of the passages with the answer, in the order needed; () if unknown.
-    steps: the simpler questions that lead to it, with their answers and passages; () if unknown.
     kind, split: as given by the data, or "".
     """
 
@@ -42,22 +40,20 @@ class Question(NamedTuple):
     text: str
     answers: tuple[str, ...]
     gold: tuple[str, ...] = ()
-    steps: tuple[dict[str, Any], ...] = ()
     kind: str = ""
     split: str = ""
 
     @property
-    def bridges(self) -> tuple[str, ...]:
-        """The answers of the steps before the last; () if unknown."""
-        answers = (step.get("answer") for step in self.steps[:-1])
-        return tuple(answer for answer in answers if isinstance(answer, str))
+    def strata(self) -> dict[str, str]:
+        """The data set or its kind of question."""
+        return {"kind": self.kind} if self.kind else {}
 
 
 class Data:
     """Questions by id, in order, and the corpus; one shared object per folder.
 
     Attributes:
-        folder: The folder, None for the embedded data.
+        folder: The folder.
         questions: Questions by id.
         corpus: None if the folder has none; then passages must come from a server.
         reading: What was left out of the files.
@@ -65,7 +61,7 @@ class Data:
 
     def __init__(
         self,
-        folder: Path | None,
+        folder: Path,
         questions: dict[str, Question],
         corpus: Corpus | None,
         reading: Reading,
@@ -73,17 +69,12 @@ class Data:
         self.folder, self.questions, self.corpus = folder, questions, corpus
         self.reading = reading
 
-    def panel(self, split: str, kinds: Sequence[str] = ()) -> Panel:
+    def panel(self, split: str) -> Panel:
         """The tasks of a split, as named by the questions, or else tenths by a digest of the id.
 
-        With `kinds`, only questions of these kinds.
-
         Raises:
-            ValueError: No such split or kind, or it has no question.
+            ValueError: No such split, or it has no question.
         """
-        known_kinds = tuple(dict.fromkeys(question.kind for question in self.questions.values()))
-        for kind in kinds:
-            one_of("kind", kind, known_kinds)
         named = dict.fromkeys(question.split for question in self.questions.values())
         named.pop("", None)
         one_of("split", split, ("all", *(named or _TENTHS)))
@@ -91,42 +82,52 @@ class Data:
             question.id
             for question in self.questions.values()
             if split in ("all", question.split if named else _draw_split(question.id))
-            and question.kind in (kinds or known_kinds)
         ]
         if not ids:
             count = len(self.questions)
             raise ValueError(f"split {split!r} has none of the {count} questions; use split='all'")
-        source = source_of("search_qa", self.folder) if self.folder else "embedded"
-        return Panel(split, tuple(ids), source)
+        return Panel(split, tuple(ids), source_of("search_qa", self.folder))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Data:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _read_folder, (self.folder,)
+        return _share_data, (self.folder,)
 
 
-def open_data(data: str | os.PathLike[str] = "auto", *, strict: bool = False) -> Data:
-    """The questions of "embedded", of a folder, or of "auto": `$SEARCH_QA_DATA` if that is set.
+def open_data(
+    data: str | os.PathLike[str] = "auto", name: str = "SearchQA", *, strict: bool = False
+) -> Data:
+    """The questions of a folder, or of "auto": that of `$SEARCH_QA_DATA`.
 
     A folder has `qa.jsonl`, or files of questions named by their split (JSON lines, a JSON list or
     parquet; plain, gzip or xz), and optionally `corpus.jsonl`. Bad records are left out with a
     warning.
 
     Raises:
-        MissingAsset: A folder without questions.
+        MissingAsset: No folder, or one without questions.
         BadAsset: No record is good, or with `strict`, one is bad.
     """
-    found = _read_folder(find_data(data, "SEARCH_QA_DATA"))
+    folder = find_data(data, "SEARCH_QA_DATA")
+    if folder is None:
+        raise MissingAsset(
+            f"{name}-v0 plays public questions and has none of its own, got data={data!r}; give a "
+            f"folder as data=, or play the generated world, {name}-v1"
+        )
+    found = _share_data(folder)
     found.reading.report(strict=strict)
     return found
 
 
+def _share_data(folder: Path) -> Data:
+    return _read_folder(folder, read_stamps(folder))
+
+
 @lru_cache(maxsize=2)
-def _read_folder(folder: Path | None) -> Data:
-    where = Path(str(asset("search_qa"))) if folder is None else folder
+def _read_folder(where: Path, _stamps: tuple[Any, ...]) -> Data:
+    """The data of a folder; `_stamps` invalidates the cache when a file changes."""
     if not where.is_dir():
-        raise MissingAsset(f"no folder {where}; give one with qa.jsonl, or use data='embedded'")
+        raise MissingAsset(f"no folder {where}; give one with qa.jsonl as data=")
     files = sorted(path for path in where.iterdir() if path.name.endswith(ENDINGS))
     names = {path: path.name.partition(".")[0] for path in files}
     corpora = [where / f"corpus{ending}" for ending in ENDINGS[:3]]
@@ -145,12 +146,12 @@ def _read_folder(folder: Path | None) -> Data:
                 questions[question.id] = question
     if not questions:
         reading.report(strict=True)
-        raise MissingAsset(f"no questions in {where}; put qa.jsonl there, or use data='embedded'")
+        raise MissingAsset(f"no questions in {where}; put qa.jsonl there")
     corpus = next((open_corpus(path) for path in corpora if path in files), None)
     if corpus is not None:
         reading.good += corpus.reading.good
         reading.bad += corpus.reading.bad
-    return Data(folder, questions, corpus, reading)
+    return Data(where, questions, corpus, reading)
 
 
 def read_question(row: Any, name: str, split: str = "") -> Question:
@@ -177,7 +178,6 @@ def read_question(row: Any, name: str, split: str = "") -> Question:
         encodable(text),
         answers,
         gold=tuple(str(passage) for passage in _read_list(row.get("gold"))),
-        steps=tuple(_read_steps(row)),
         kind=str(row.get("type") or row.get("dataset") or row.get("data_source") or ""),
         split=str(row.get("split") or split),
     )
@@ -210,15 +210,6 @@ def _iter_texts(value: Any) -> Iterator[str]:
     else:
         for part in value:
             yield from _iter_texts(part)
-
-
-def _read_steps(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The simpler questions: objects, or pairs of question and answer; others are left out."""
-    for step in _read_list(row.get("decomposition") or row.get("question_decomposition")):
-        if isinstance(step, Mapping):
-            yield dict(step)
-        elif isinstance(step, Sequence) and not isinstance(step, str) and len(step) == _PAIR:
-            yield {"question": step[0], "answer": step[1]}
 
 
 def _read_list(value: Any) -> list[Any]:

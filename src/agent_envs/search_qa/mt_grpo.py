@@ -8,10 +8,10 @@ the roles "assistant" and "user", after the first prompt.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import fsum
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from agent_envs.contract import encodable
 from agent_envs.replies import split_block
@@ -74,14 +74,7 @@ def read_field(tag: str, text: str) -> str | None:
     return None if content is None else content.strip()
 
 
-class Tool(NamedTuple):
-    """A tool with one text argument; `run` raises ToolError for arguments that it refuses."""
-
-    parameter: str
-    run: Callable[[str], str]
-
-
-class ToolError(Exception):
+class CallError(Exception):
     """The agent made an invalid call; the message is the observation.
 
     reason: the `invalid_reason`, "format" or "unknown".
@@ -92,32 +85,32 @@ class ToolError(Exception):
         self.reason = reason
 
 
-def run_call(command: str, tools: Mapping[str, Tool]) -> str:
-    """The result of the call in the JSON of a tool's tag.
+def read_call(command: str) -> str:
+    """The query in the JSON of a call of `wiki_search`.
 
     Raises:
-        ToolError: It is not a valid call.
+        CallError: It is not a valid call.
     """
     try:
         call = json.loads(command)
     except (ValueError, RecursionError):
-        raise ToolError("Invalid JSON format", "format") from None
+        raise CallError("Invalid JSON format", "format") from None
     if not isinstance(call, dict):
-        raise ToolError("Tool command must be a JSON object", "format")
+        raise CallError("Tool command must be a JSON object", "format")
     if not (name := call.get("name")):
-        raise ToolError("Tool command must specify 'name'", "format")
-    if not isinstance(name, str) or name not in tools:
-        raise ToolError(f"Unknown tool '{name}'")
-    parameter, given = tools[name].parameter, call.get("args", {})
+        raise CallError("Tool command must specify 'name'", "format")
+    if name != "wiki_search":
+        raise CallError(f"Unknown tool '{name}'")
+    given = call.get("args", {})
     if not isinstance(given, dict):
-        raise ToolError("'args' must be a JSON object", "format")
-    if others := [other for other in given if other != parameter]:
-        raise ToolError(f"{name}() got an unexpected keyword argument '{others[0]}'")
-    if parameter not in given:
-        raise ToolError(f"{name}() missing 1 required positional argument: '{parameter}'")
-    if not isinstance(argument := given[parameter], str):
-        raise ToolError(f"{parameter} must be a string", "format")
-    return tools[name].run(encodable(argument))
+        raise CallError("'args' must be a JSON object", "format")
+    if others := [other for other in given if other != "query"]:
+        raise CallError(f"wiki_search() got an unexpected keyword argument '{others[0]}'")
+    if "query" not in given:
+        raise CallError("wiki_search() missing 1 required positional argument: 'query'")
+    if not isinstance(query := given["query"], str):
+        raise CallError("query must be a string", "format")
+    return encodable(query)
 
 
 def render_result(result: str) -> str:
@@ -160,6 +153,11 @@ def compute_rewards(
         **compute_form(conversation),
     }
     return {name: WEIGHTS[name] * share for name, share in shares.items()}
+
+
+def sum_rewards(six: Mapping[str, float], name: str) -> float:
+    """The reward "outcome", of four of the six rewards, or "merged", of all."""
+    return sum(six[part] for part in (OUTCOME if name == "outcome" else WEIGHTS))
 
 
 def compute_form(conversation: Conversation) -> dict[str, float]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from agent_envs.search_qa.answers import normalise
+from agent_envs.search_qa.metrics import normalise
 
 if TYPE_CHECKING:
     from agent_envs.retrieval.passages import Passage

@@ -99,7 +99,7 @@ class Sokoban(AgentEnv):
 
     Data:
         None is needed: rooms are generated on demand, the same on every machine. `levels`: a file
-        of Boxoban or XSB levels, plain or gzip, or a folder of such files.
+        of Boxoban or XSB levels, plain, gzip or xz, or a folder of such files.
         `info` also has `boxes_on_target`.
 
     Source:
@@ -133,6 +133,7 @@ class Sokoban(AgentEnv):
     metadata = AgentEnv.metadata | {"render_modes": ["ansi", "rgb_array"]}
     template = TEXT_TEMPLATE
     experts = "agent_envs.sokoban.experts"
+    verbs = (("move", "{direction}"),)
 
     def __init__(
         self,

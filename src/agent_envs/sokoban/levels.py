@@ -1,4 +1,4 @@
-"""Levels from files: Boxoban and XSB, plain or gzip, one or several per file.
+"""Levels from files: Boxoban and XSB, plain, gzip or xz, one or several per file.
 
 A row begins with one of `# @ $ . * +`, or is run-length encoded, such as `3#|#@#`; any other line,
 such as a title, separates levels.
@@ -71,14 +71,15 @@ def open_levels(
     """
     one_of("split", split, ("all", *SHARES))
     path = expand_path(path)
-    suffixes = (*FORMATS, *(f"{suffix}.gz" for suffix in FORMATS))
+    suffixes = tuple(suffix + packed for packed in ("", ".gz", ".xz") for suffix in FORMATS)
     found = (file for file in path.rglob("*") if file.name.endswith(suffixes))
     files = [path] if path.is_file() else sorted(found)
     if not files:
         raise MissingAsset(
             f"no levels at {path}: name a file of levels, or a folder with *{', *'.join(suffixes)}"
         )
-    stamps = tuple((file.stat().st_size, file.stat().st_mtime_ns) for file in files)
+    stats = [file.stat(follow_symlinks=file.exists()) for file in files]
+    stamps = tuple((stat.st_size, stat.st_mtime_ns) for stat in stats)
     levels = _read_files(path if path.is_dir() else path.parent, tuple(files), split, stamps)
     levels.reading.report(strict=strict)
     return levels

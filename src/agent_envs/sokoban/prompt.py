@@ -1,6 +1,6 @@
-"""The prompts of Sokoban-v0 and VisualSokoban-v0: iStar's (Fig. 7), with past actions.
+"""The prompts of Sokoban-v0 and VisualSokoban-v0: iStar's (Fig. 7), by default with past actions.
 
-The drawings that `IMAGE_TEMPLATE` describes are our own.
+The drawings that `IMAGE_TEMPLATE` and `ISTAR` describe are our own.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ This reasoning process MUST be enclosed within <think> </think> tags.
 Once you've finished your reasoning, you should choose an admissible action for current step, and \
 present it within <action> </action> tags."""
 
+_MOVES = '"up", "down", "left", "right"'
+
 _IMAGE = """
 # Current Step
 Your current observation is shown in the image: {current_observation}"""
@@ -67,3 +69,9 @@ IMAGE_TEMPLATE = Template(
     past="{number}: {action}",
     owner="VisualSokoban",
 )
+ISTAR = Template(
+    full=_ROLE + _RULES + _DRAWING + _IMAGE + _ASK.replace("{admissible_actions}", _MOVES),
+    blind=IMAGE_TEMPLATE.blind,
+    owner="VisualSokoban",
+)
+"""iStar's prompt as printed (Fig. 7) but for the drawings: no past actions, four moves by name."""

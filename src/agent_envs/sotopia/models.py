@@ -1,35 +1,45 @@
-"""Models as partner and judge, and the options of the environment for partners and judges."""
+"""Judges, models as partner and judge, and the options of the environment for both."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard
 
-from agent_envs.endpoint import Endpoint, EndpointError, open_endpoint, read_number
+from agent_envs.net.endpoint import Endpoint, EndpointError, open_endpoint, read_number
+from agent_envs.net.web import ServerError
 from agent_envs.options import require_methods
 from agent_envs.panels import one_of
-from agent_envs.sotopia.acts import KINDS, parse_fields
-from agent_envs.sotopia.rules import RANGES, JudgeError, Rules, Verdict
 from agent_envs.sotopia.scripted import Echo, ScriptedPartner
+from agent_envs.sotopia.talk import KINDS, parse_fields
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from agent_envs.sotopia.acts import Act
-    from agent_envs.sotopia.rules import Judge
     from agent_envs.sotopia.scene import Game, Scene
     from agent_envs.sotopia.scripted import Partner, Speaker
-    from agent_envs.sotopia.talk import Talk
+    from agent_envs.sotopia.talk import Act, Talk
 
 _TEMPERATURE = 0.7  # of partners
-_PARTNERS = ("scripted", "scripted:<temper>", "echo", "external", "openai:<model>@<base url>")
-_JUDGES = ("rules", "none", "openai:<model>@<base url>")
+PARTNERS = ("scripted", "echo", "external", "openai:<model>@<base url>")
+JUDGES = ("none", "openai:<model>@<base url>")
+RANGES = {
+    "believability": (0.0, 10.0),
+    "relationship": (-5.0, 5.0),
+    "knowledge": (0.0, 10.0),
+    "secret": (-10.0, 0.0),
+    "social_rules": (-10.0, 0.0),
+    "financial_and_material_benefits": (-5.0, 5.0),
+    "goal": (0.0, 10.0),
+}
 
 _ROLE = (
     "You play a character in a conversation. Stay in the role, follow your goal, keep your secret, "
-    "and speak as people speak: one or two sentences at a time. Answer with JSON: action_type is "
-    f"one of {', '.join(KINDS)}; argument is what you say or do, empty for leave and none. Leave "
+    "and speak as people speak: one or two sentences at a time. Answer with JSON: {form}. Leave "
     "when all is settled or nothing more is to be gained."
+)
+_FORMS = (
+    f"action_type is one of {', '.join(KINDS)}; argument is what you say or do, or empty",
+    "say is what you say; offer, accept and leave bind you, and all but one of them are null",
 )
 _ACT = {"action_type": {"type": "string", "enum": list(KINDS)}, "argument": {"type": "string"}}
 _MEANING = {
@@ -56,39 +66,49 @@ _SCORED = _make_schema({"reasoning": {"type": "string"}, "score": {"type": "numb
 _VERDICT = _make_schema(dict.fromkeys(RANGES, _SCORED))
 
 
-def open_partner(given: str | Mapping[str, Any] | Endpoint | Partner) -> Partner | None:
-    """The partner for an option; None for "external".
+class JudgeError(ServerError):
+    """A judge gave no scores; the message has the judge, the talk and the reason."""
 
-    Raises:
-        ValueError: an unknown partner.
-        TypeError: neither a name nor a partner.
-    """
+
+class Verdict(NamedTuple):
+    """Scores by dimension, and a sentence on each."""
+
+    scores: dict[str, float]
+    reasons: dict[str, str]
+
+
+class Judge(Protocol):
+    """Scores a talk at its end."""
+
+    def judge(self, talk: Talk, side: int) -> Verdict:
+        """The scores of a side, all of `RANGES` and within them.
+
+        Raises:
+            JudgeError: it gave no scores.
+        """
+
+
+def open_partner(given: str | Mapping[str, Any] | Endpoint | Partner) -> Partner | None:
+    """The partner for an option; None for "external", and an error for an unknown one."""
     if isinstance(given, (Endpoint, Mapping)) or _is_address(given):
         return ModelPartner(open_endpoint(given, temperature=_TEMPERATURE))
     if not isinstance(given, str):
         require_methods("partner", given, "begin")
         return given
-    kind, _, temper = given.partition(":")
-    if kind == "scripted":
-        return ScriptedPartner(temper)
-    one_of("partner", given, _PARTNERS)
-    return Echo() if given == "echo" else None
+    one_of("partner", given, PARTNERS)
+    made: dict[str, Partner] = {"scripted": ScriptedPartner(), "echo": Echo()}
+    return made.get(given)
 
 
 def open_judge(given: str | Mapping[str, Any] | Endpoint | Judge) -> Judge | None:
-    """The judge for an option; None for "none".
-
-    Raises:
-        ValueError: an unknown judge.
-        TypeError: neither a name nor a judge.
-    """
+    """The judge for an option; None for "none", and an error for an unknown one."""
     if isinstance(given, (Endpoint, Mapping)) or _is_address(given):
         return ModelJudge(open_endpoint(given))
     if not isinstance(given, str):
         require_methods("judge", given, "judge")
         return given
-    one_of("judge", given, _JUDGES)
-    return Rules() if given == "rules" else None
+    one_of("judge", given, JUDGES)
+    return None
 
 
 def _is_address(given: object) -> TypeGuard[str]:
@@ -96,18 +116,21 @@ def _is_address(given: object) -> TypeGuard[str]:
 
 
 def _make_act_schema(game: Game | None) -> dict[str, Any]:
-    """The JSON schema of an act; in a game with offer and acceptance, which may be null."""
+    """The JSON schema of an act; in a generated scene with fields that may be null."""
     if game is None:
         return _make_schema(_ACT)
-    offer = _infer_schema(game.wordings[0].write_offer(game.deals[0]))
-    accept = {"type": ["boolean", "null"]}
-    return _make_schema(_ACT | {"offer": {"anyOf": [offer, {"type": "null"}]}, "accept": accept})
+    offer = _infer_schema(game.write_offer(game.best))
+    either = {"type": ["boolean", "null"]}
+    fields = {"say": {"type": "string"}, "offer": {"anyOf": [offer, {"type": "null"}]}}
+    return _make_schema(fields | {"accept": either, "leave": either})
 
 
 def _infer_schema(example: object) -> dict[str, Any]:
-    """The JSON schema of values like this one, made of objects, texts and integers."""
+    """The JSON schema of values like this one, made of objects, lists, texts and integers."""
     if isinstance(example, dict):
         return _make_schema({name: _infer_schema(value) for name, value in example.items()})
+    if isinstance(example, list):
+        return {"type": "array", "items": {"type": "string"}}
     return {"type": "integer" if isinstance(example, int) else "string"}
 
 
@@ -138,9 +161,10 @@ class _ModelSpeaker:
         """
         so_far = "\n".join(talk.render_script(self.side)) or "(nothing yet; you begin)"
         asked = f"{talk.scene.render_background(self.side)}\n\nSo far:\n{so_far}\n\nYour next act?"
+        role, game = _ROLE.format(form=_FORMS[talk.scene.game is not None]), talk.scene.game
         return self.partner.endpoint.ask_json(
-            [{"role": "system", "content": _ROLE}, {"role": "user", "content": asked}],
-            schema=_make_act_schema(talk.scene.game),
+            [{"role": "system", "content": role}, {"role": "user", "content": asked}],
+            schema=_make_act_schema(game),
             read=lambda answer: self._read_act(answer, talk),
             about=_name_talk(talk),
         )
@@ -151,7 +175,7 @@ class _ModelSpeaker:
         Raises:
             ValueError: not an act, or one that is not possible now.
         """
-        act = parse_fields(answer, talk.scene.game, self.side)
+        act = parse_fields(answer, talk.scene.game)
         wrong = talk.find_obstacle(self.side, act)
         if wrong:
             raise ValueError(wrong)
@@ -161,7 +185,6 @@ class _ModelSpeaker:
 class ModelJudge:
     """A model that scores talks."""
 
-    live = False
     waits = True
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -184,7 +207,13 @@ class ModelJudge:
     def write_question(self, talk: Talk, side: int) -> str:
         """The prompt about one side of a talk."""
         scene, name = talk.scene, talk.scene.characters[side].name
-        script = [act.render(scene.characters[who].name) for who, act in talk.said]
+        script = [
+            act.render(
+                scene.characters[who].name,
+                scene.game.describe(act.offer) if act.offer and scene.game else "",
+            )
+            for who, act in talk.said
+        ]
         meaning = [
             f"- {dimension}, from {low:g} to {high:g}: {_MEANING[dimension]}"
             for dimension, (low, high) in RANGES.items()

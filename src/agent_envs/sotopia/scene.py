@@ -1,16 +1,15 @@
-"""Scenes: two characters, their knowledge of each other, and their private goals."""
+"""Scenes: two characters, what they know of each other, their private goals, and their game."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
 
 from agent_envs.assets import table
-
-if TYPE_CHECKING:
-    from random import Random
+from agent_envs.panels import nearest
 
 RELATIONSHIPS = (
     "strangers",
@@ -27,125 +26,165 @@ STRANGER = "Stranger"
 _FOR_VIEWERS = re.compile(r'<p viewer="([^"]*)">(.*?)</p>', re.DOTALL)
 _HINTS = re.compile(r"</?(?:extra_info|strategy_hint|clarification_hint)>")
 
+
 Deal = tuple[int, ...]
-"""Terms that can be agreed on, as numbers whose meaning is the game's."""
+"""Terms as numbers, whose meaning is the game's."""
+WORLD: dict[str, Any] = table("sotopia/world.toml")
+WORDS = {"train": "train", "val": "val", "test": "test", "hard": "test"}
+"""The lists of words that a split uses."""
 
 
-class Character(NamedTuple):
-    """A character; unknown fields are "".
+class Unknown(ValueError):
+    """An act names what the scene does not have."""
 
-    hints: for each part of the secret the words that reveal it, separated by |.
+
+class Fact(NamedTuple):
+    """What one side knows about a topic: `yes` holds and `no` does not.
+
+    kind: the sentences that say it. In "if", `yes` of the topic needs `no`, of another topic.
     """
 
-    first_name: str
-    last_name: str
-    age: int
-    occupation: str
-    pronoun: str
-    public_info: str
-    big_five: str
-    moral_values: tuple[str, ...]
-    decision_making_style: str
-    secret: str
-    hints: tuple[str, ...] = ()
+    kind: str
+    topic: str
+    yes: str
+    no: str
+
+    def say(self, split: str, wording: int) -> str:
+        """One of the sentences of a split that say the fact."""
+        sentences = WORLD["wordings"][self.kind][WORDS[split]]
+        text: str = sentences[wording % len(sentences)]
+        said = text.format(topic=self.topic, yes=self.yes, no=self.no)
+        return said[0].upper() + said[1:]
+
+
+@dataclass(frozen=True)
+class Game:
+    """A negotiation: the goal of side `asker`, and the private facts of the other side.
+
+    names: of the asker and of the other. form: of an offer. situation: what both know.
+    goal: what only the asker knows. demand: the other side's own offer, worth little to the asker.
+    listed: whether `list_deals` has all deals, so that it gives nothing away.
+    material: whether a deal brings money or goods.
+    """
+
+    asker: int
+    names: tuple[str, str]
+    split: str
+    facts: tuple[Fact, ...]
+    form: str
+    situation: str
+    goal: str
+    demand: Deal | None
+    listed: ClassVar[bool] = True
+    material: ClassVar[bool] = False
 
     @property
-    def name(self) -> str:
-        """First and last name."""
-        return f"{self.first_name} {self.last_name}"
+    def topics(self) -> tuple[str, ...]:
+        """What the asker can ask about."""
+        return tuple(fact.topic for fact in self.facts)
 
+    def list_deals(self) -> Iterator[Deal]:
+        """All deals, or all that can be the best for the asker."""
+        raise NotImplementedError
 
-class Wording(Protocol):
-    """How one side of a game states deals, in words and in the fields of an act."""
+    def measure(self, deal: Deal) -> float:
+        """The worth of a deal to the asker."""
+        raise NotImplementedError
 
-    def read_deal(self, text: str) -> Deal | None:
-        """The terms in a line; None for no terms or impossible ones."""
-
-    def propose(self, deal: Deal) -> str:
-        """The words that propose a deal; `read_deal` is the inverse."""
-
-    def describe(self, deal: Deal) -> str:
-        """A deal in words."""
-
-    def write_offer(self, deal: Deal) -> dict[str, Any]:
-        """A deal as the field `offer` of an act; `read_offer` is the inverse."""
+    def find_broken(self, deal: Deal) -> tuple[int, ...]:
+        """The facts that speak against a deal; none if the other side accepts it."""
+        raise NotImplementedError
 
     def read_offer(self, offer: object) -> Deal:
         """The deal in the field `offer` of an act.
 
         Raises:
-            ValueError: not a possible offer; the message has the form of one.
+            Unknown: it names what the scene does not have.
+            ValueError: another impossible offer.
         """
+        raise NotImplementedError
 
+    def write_offer(self, deal: Deal) -> dict[str, Any]:
+        """A deal as the field `offer` of an act."""
+        raise NotImplementedError
 
-class Game(Protocol):
-    """The negotiation in a scene: the possible deals and their values to each side.
+    def describe(self, deal: Deal) -> str:
+        """A deal in words."""
+        return ", ".join(f"{name} {value}" for name, value in self.write_offer(deal).items())
 
-    form: the form of an offer in an act's field. asks: whether a question alone proposes.
-    wordings: how sides 0 and 1 state deals; a game that both state alike is its own wording.
-    """
+    @cached_property
+    def best(self) -> Deal:
+        """The deal worth most to the asker among those that the other side accepts."""
+        allowed = [deal for deal in self.list_deals() if not self.find_broken(deal)]
+        return max(allowed, key=self.measure)
 
-    asks: ClassVar[bool] = False
+    def share(self, deal: Deal, side: int) -> float:
+        """The worth to the asker as a share of the best deal's; of the other, if it accepts it."""
+        if side != self.asker:
+            return float(not self.find_broken(deal))
+        return min(1.0, max(0.0, self.measure(deal) / self.measure(self.best)))
 
     @property
-    def form(self) -> str:
-        """The form of an offer."""
+    def conditions(self) -> str:
+        """The other side's facts, as itself sees them."""
+        return " ".join(fact.say(self.split, place) for place, fact in enumerate(self.facts))
+
+    def _take_fields(self, what: str, given: object, names: Sequence[str]) -> list[Any]:
+        """The values of exactly these fields of an offer or of a part of it, which is `what`."""
+        if not isinstance(given, dict):
+            raise self._refuse(f"{what} has the fields {', '.join(names)}, got {given!r:.60}")
+        for name in given:
+            if name not in names:
+                close = nearest(name, names)
+                raise self._refuse(f"{what} has no field {name!r:.60}{close}", Unknown)
+        for name in names:
+            if name not in given:
+                raise self._refuse(f"{what} lacks the field {name}")
+        return [given[name] for name in names]
+
+    def _take_number(self, name: str, given: object, most: int) -> int:
+        """A number of an offer."""
+        if type(given) is int and 0 <= given <= most:
+            return given
+        raise self._refuse(f"{name} is a whole number from 0 to {most}, got {given!r:.60}")
+
+    def _find_word(self, name: str, given: object, allowed: Sequence[str]) -> int:
+        """The place of a word of an offer among those that there are."""
+        if given in allowed:
+            return allowed.index(str(given))
+        kind = Unknown if isinstance(given, str) else ValueError
+        raise self._refuse(f"{name} is one of {', '.join(allowed)}, got {given!r:.60}", kind)
+
+    def _refuse(self, wrong: str, kind: type[ValueError] = ValueError) -> ValueError:
+        """The error for an impossible offer."""
+        return kind(f"{wrong[0].upper()}{wrong[1:]}; an offer here is written {self.form}.")
+
+
+class Character(NamedTuple):
+    """A character; unknown fields are ""."""
+
+    first_name: str
+    last_name: str = ""
+    age: int = 0
+    occupation: str = ""
+    pronoun: str = ""
+    public_info: str = ""
+    big_five: str = ""
+    moral_values: tuple[str, ...] = ()
+    decision_making_style: str = ""
+    secret: str = ""
 
     @property
-    def deals(self) -> Sequence[Deal]:
-        """All deals that a scripted character may propose."""
-
-    @property
-    def wordings(self) -> tuple[Wording, Wording]:
-        """How each side states deals."""
-
-    def value(self, deal: Deal, side: int) -> float:
-        """The value to a side: 0 at its limit, 1 at its target."""
-
-    def values(self, side: int) -> list[float]:
-        """The value of each of `deals` to a side."""
-        return [self.value(deal, side) for deal in self.deals]
-
-    def material(self, deal: Deal, side: int) -> float:  # noqa: ARG002  most deals bring none
-        """The benefit of a side in money or goods, in [-1, 1]."""
-        return 0.0
-
-
-TEXTS: dict[str, dict[str, Any]] = table("sotopia/subjects.toml")
-"""Subjects of generated scenes: by family, then by name."""
-_PEOPLE = table("sotopia/people.toml")
-_FIRST = [(name, pronoun) for pronoun, some in _PEOPLE["first_names"].items() for name in some]
-_LIVES = list(_PEOPLE["lives"].items())
-SECRETS = [(secret["text"], tuple(secret["hints"])) for secret in _PEOPLE["secrets"]]
-"""Secrets, each with the words that reveal each of its parts."""
-
-
-def draw_characters(rng: Random, temper: tuple[str, str]) -> tuple[Character, Character]:
-    """Two people with these tempers and nothing in common."""
-    first, last = rng.sample(_FIRST, 2), rng.sample(_PEOPLE["last_names"], 2)
-    lives, secrets = rng.sample(_LIVES, 2), rng.sample(SECRETS, 2)
-
-    def person(side: int) -> Character:
-        name, pronoun = first[side]
-        occupation, public = lives[side]
-        personality, decides = _PEOPLE["tempers"][temper[side]]
-        values = tuple(rng.sample(_PEOPLE["values"], 2))
-        return Character(
-            name, last[side], rng.randint(21, 67), occupation, pronoun,
-            public, personality, values, decides, *secrets[side],
-        )  # fmt: skip
-
-    return person(0), person(1)
+    def name(self) -> str:
+        """First and last name."""
+        return f"{self.first_name} {self.last_name}".strip()
 
 
 @dataclass(frozen=True)
 class Scene:
     """Two characters in a situation; side 0 begins.
 
-    facts: the sentences that each side may tell about itself.
-    game: the negotiation; None for scenes that consist only of text.
-    temper: the temper of each side if it is scripted.
-    openings: the greeting of each side if it is scripted.
+    game: the negotiation of a generated scene; None for scenes that consist only of text.
     """
 
     codename: str
@@ -153,11 +192,7 @@ class Scene:
     goals: tuple[str, str]
     relationship: int
     characters: tuple[Character, Character]
-    facts: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     game: Game | None = None
-    family: str = ""
-    temper: tuple[str, str] = ("", "")
-    openings: tuple[str, str] = ("", "")
 
     def show_goal(self, side: int) -> str:
         """The private goal of a side, hints included, as text without markup."""
@@ -173,11 +208,13 @@ class Scene:
         own = self.characters[side]
         lines = [
             f"Situation: {strip_markup(self.scenario, side)}",
-            f"You are {own.name}. {_describe_public(own)} {_describe_personal(own)}",
+            " ".join(
+                filter(None, (f"You are {own.name}.", _describe_public(own), _describe_person(own)))
+            ),
             f"Your secret: {own.secret}",
             self._describe_other(1 - side),
             f"Your goal: {self.show_goal(side)}",
-            _explain_offer(self.game) if self.game else "",
+            _explain_acts(self.game, side) if self.game else "",
         ]
         return "\n".join(line for line in lines if line and not line.endswith(": "))
 
@@ -186,28 +223,19 @@ class Scene:
         known = [
             f"{other.name}." if level >= _NAME else "someone you do not know.",
             _describe_public(other) if level >= _PUBLIC else "",
-            _describe_personal(other) if level >= _PERSONAL else "",
+            _describe_person(other) if level >= _PERSONAL else "",
         ]
         between = f" You two are {RELATIONSHIPS[level]}." if level >= _PUBLIC else ""
         return f"You talk with {' '.join(filter(None, known))}{between}"
 
 
-def offer_error(form: str, given: object) -> ValueError:
-    """The error for an invalid field `offer`."""
-    return ValueError(f"An offer here is written {form}, got {given!r:.120}.")
-
-
-def _explain_offer(game: Game) -> str:
+def _explain_acts(game: Game, side: int) -> str:
+    """The acts of a generated scene."""
+    ask = f'{{"ask": "{game.topics[0]}"}} ({", ".join(game.topics)}), '
     return (
-        'To bind yourself at once: {"action_type": "speak", "argument": "...", "offer": '
-        f'{game.form}}}, or "accept": true in place of the offer.'
+        f'Acts: {ask if side == game.asker else ""}{{"offer": {game.form}}}, {{"accept": true}}, '
+        '{"leave": true}, with or without "say": "...". Plain text is talk and binds nobody.'
     )
-
-
-def find_best_value(game: Game, side: int, other: float = 0.4) -> float:
-    """The highest value for a side of a deal with at least the value `other` for the other."""
-    both = zip(game.values(side), game.values(1 - side), strict=True)
-    return max([own for own, theirs in both if theirs >= other], default=-1.0)
 
 
 def strip_markup(text: str, side: int) -> str:
@@ -224,7 +252,7 @@ def _describe_public(who: Character) -> str:
     return " ".join(filter(None, (f"({about})" if about else "", who.public_info)))
 
 
-def _describe_personal(who: Character) -> str:
+def _describe_person(who: Character) -> str:
     parts = {
         "Personality": who.big_five,
         "Values": ", ".join(who.moral_values),

@@ -1,33 +1,197 @@
-"""A talk: the acts of two characters so far, their proposals and their agreement.
+"""Acts and talks: what a character does in a turn, and what both did so far.
 
-Binding: an act with the field `offer` or `accept` is binding for its speaker at once. Words are
-binding only after a confirmation: terms that both sides accepted are `pending` until each side that
-used words has agreed again, done nothing or left. Newer terms of either side replace them.
+Only the fields `offer`, `accept` and `leave` of an act bind. What is said is never read here.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import json
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agent_envs.sotopia.reading import read_line
-from agent_envs.sotopia.speech import find_gist
+from agent_envs.net.endpoint import RepeatedKeyError, refuse_repetition
+from agent_envs.panels import nearest
+from agent_envs.replies import split_thoughts, unwrap_fence
+from agent_envs.sotopia.scene import Unknown
 from agent_envs.spaces import ACTION_LENGTH
 
 if TYPE_CHECKING:
-    from agent_envs.sotopia.acts import Act
-    from agent_envs.sotopia.scene import Deal, Scene
+    from agent_envs.sotopia.scene import Deal, Game, Scene
 
-_SILENCES = 2
-_SILENT = ["none"] * _SILENCES
-_EXCHANGE = 3  # answered lines of a side that make a complete talk
-_OTHERWISE = ("refusal", "hedge", "unclear")
-"""Classes of lines that withdraw words."""
-_NOTICES = {
-    True: ("You agreed to this", "withdraw"),
-    False: ("Your proposal was accepted", "withdraw it"),
-}
-"""What a side is told of pending terms, by whether it accepted them."""
-_ENDLESS = 1000  # acts that can follow if there is no limit
+KINDS = ("speak", "non-verbal communication", "action", "leave", "none")
+WITH_ARGUMENT = KINDS[:3]
+FIELDS = ("say", "ask", "offer", "accept", "leave")
+"""The fields of an act in a generated scene; all but `say` bind, and an act has one of them."""
+LEFT, NOTHING = "left the conversation", "did nothing"
+_HOW = (
+    "An act is plain text, which is said, or JSON like "
+    '{"action_type": "speak", "argument": "Good morning."}, with action_type one of '
+    f"{', '.join(KINDS)}."
+)
+_MARKUP = re.compile(r"```|</?[\w|:]+>|\[TOOL_CALLS\]|\"(?:action_type|offer|accept)\"")
+_MARKED = re.compile(r"\[(action|non-verbal communication)\]\s*(.*)", re.DOTALL)
+_SILENT = ["none"] * 2
+
+
+class Act(NamedTuple):
+    """One act; `leave` and `none` need no argument.
+
+    ask, offer, accept: the fields of a generated scene; "" or None for none of them.
+    """
+
+    kind: str
+    argument: str = ""
+    ask: str = ""
+    offer: Deal | None = None
+    accept: bool | None = None
+
+    def render(self, name: str, terms: str = "") -> str:
+        """The displayed text; quotation marks in what is said cannot end the quoted line.
+
+        terms: the act's offer in words.
+        """
+        if self.kind != "speak":
+            if self.kind in WITH_ARGUMENT:
+                return f"{name} [{self.kind}] {self.argument}"
+            return f"{name} {LEFT if self.kind == 'leave' else NOTHING}"
+        done = f"asks about: {self.ask}" if self.ask else ""
+        if self.offer is not None:
+            done = f"offers: {terms}"
+        elif self.accept is not None:
+            done = "accepts the offer" if self.accept else "does not accept"
+        said = self.argument.replace('"', "'")
+        parts = (f'said: "{said}"' if said else "", f"[{done}]" if done else "")
+        return f"{name} {' '.join(filter(None, parts))}"
+
+    def to_json(self, game: Game | None = None) -> str:
+        """The act as JSON for `parse_act`."""
+        if game is None:
+            return _dump({"action_type": self.kind, "argument": self.argument})
+        offer = None if self.offer is None else game.write_offer(self.offer)
+        fields = {
+            "say": self.argument or None, "ask": self.ask or None, "offer": offer,
+            "accept": self.accept, "leave": self.kind == "leave" or None,
+        }  # fmt: skip
+        return _dump({name: value for name, value in fields.items() if value is not None})
+
+
+def speak(text: str) -> Act:
+    """A spoken line."""
+    return Act("speak", text)
+
+
+def parse_act(text: str, game: Game | None = None) -> Act:
+    """The act of a text: JSON if it begins with a brace, else a spoken line.
+
+    Thoughts and a code fence around the whole are left out. In a generated scene what begins with a
+    bracket and all other JSON is read as JSON, too. Scenes of text alone also accept the displayed
+    forms of acts (`[action] ...`, `left the conversation`).
+
+    Raises:
+        Unknown: a question or an offer that names what the scene does not have.
+        ValueError: not an act; the message has the form of one.
+    """
+    how = _HOW if game is None else _explain(game)
+    _, said, endless = split_thoughts(text)
+    if endless:
+        raise ValueError(f"A thought has no end, so nothing is said. {how}")
+    text = unwrap_fence(said)
+    if text.startswith("{") or (game is not None and (text.startswith("[") or _is_json(text))):
+        return parse_fields(_load(text, how), game)
+    if game is None:
+        if marked := _MARKED.fullmatch(text):
+            return parse_fields({"action_type": marked[1], "argument": marked[2]})
+        if silent := {LEFT: "leave", NOTHING: "none"}.get(text.lower().rstrip(".")):
+            return Act(silent)
+    if markup := _MARKUP.search(text):
+        raise ValueError(f"Nobody says {markup[0]!r} aloud. Give the act alone. {how}")
+    if not text.strip():
+        raise ValueError(f"Nothing was said or done. {how}")
+    return speak(_join_lines(text, how))
+
+
+def parse_fields(fields: object, game: Game | None = None) -> Act:
+    """The act of JSON fields.
+
+    Raises:
+        Unknown: a question or an offer that names what the scene does not have.
+        ValueError: an unknown kind or field, a missing argument, or an impossible offer.
+    """
+    if game is not None:
+        return _parse_typed(fields, game)
+    if not isinstance(fields, dict) or "action_type" not in fields:
+        raise ValueError(f"The field action_type is missing. {_HOW}")
+    kind = fields["action_type"]
+    if kind not in KINDS:
+        raise ValueError(f"{kind!r:.60} is no kind of act. {_HOW}")
+    argument = _join_lines(fields.get("argument", ""), _HOW)
+    if kind in WITH_ARGUMENT and not argument:
+        raise ValueError(f"To {kind} needs an argument, which is empty. {_HOW}")
+    return Act(str(kind), argument)
+
+
+def _parse_typed(fields: object, game: Game) -> Act:
+    """The act of the fields of a generated scene; None is as good as no field."""
+    how = _explain(game)
+    if not isinstance(fields, dict) or not fields:
+        raise ValueError(f"An act has fields, got {fields!r:.60}. {how}")
+    for name in fields:
+        if name not in FIELDS:
+            raise ValueError(f"There is no field {name!r:.60}{nearest(name, FIELDS)}; {how}")
+    given = {name: value for name, value in fields.items() if value is not None}
+    said = _join_lines(given.pop("say", ""), how)
+    if len(given) > 1:
+        raise ValueError(f"An act has one of {', '.join(given)}, not all of them. {how}")
+    if not given and not said:
+        raise ValueError(f"Nothing was said or done. {how}")
+    name, value = next(iter(given.items()), ("", None))
+    if name == "offer":
+        return Act("speak", said, offer=game.read_offer(value))
+    if name == "ask" and value not in game.topics:
+        raise Unknown(f"{value!r:.60} is no topic; ask about {', '.join(game.topics)}.")
+    allowed = {"accept": (True, False), "leave": (True,)}.get(name)
+    if allowed and not any(value is one for one in allowed):
+        either = " or ".join(str(one).lower() for one in allowed)
+        raise ValueError(f"{name} is {either}, got {value!r:.60}. {how}")
+    if name == "leave":
+        return Act("leave", said)
+    ask, accept = (value if name == field else None for field in ("ask", "accept"))
+    return Act("speak", said, ask or "", accept=accept)
+
+
+def _explain(game: Game) -> str:
+    return (
+        "An act is plain text, which is said, or JSON with say and one of ask, offer, accept and "
+        f'leave, such as {{"offer": {game.form}}}.'
+    )
+
+
+def _join_lines(given: object, how: str) -> str:
+    """A text on one line: a second line could look like the other's act."""
+    if isinstance(given, str):
+        return " ".join(given.split())
+    raise ValueError(f"What is said must be text, got {given!r:.60}. {how}")
+
+
+def _dump(fields: dict[str, Any]) -> str:
+    return json.dumps(fields, ensure_ascii=False)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _load(text: str, how: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=refuse_repetition)
+    except RepeatedKeyError as error:
+        raise ValueError(f"In this JSON {error}: {text[:60]!r}. {how}") from None
+    except (ValueError, RecursionError):
+        raise ValueError(f"This is no JSON: {text[:60]!r}. {how}") from None
 
 
 class Said(NamedTuple):
@@ -37,161 +201,42 @@ class Said(NamedTuple):
     act: Act
 
 
-Meaning = tuple[object, "Deal | None"]
-"""The meaning of an act: its content words without numbers ("" if it has none), and its terms.
-"""
-
-
-class Pending(NamedTuple):
-    """Terms that both sides accepted, and that some side can still withdraw.
-
-    accepted_by: the side that accepted the other's offer. free: the sides that used words and have
-    not confirmed them. asked: whether a free side has made an act that neither confirms nor
-    withdraws.
-    """
-
-    deal: Deal
-    accepted_by: int
-    free: tuple[bool, bool]
-    asked: bool = False
-
-    def is_replaced(self, side: int, did: str, terms: Deal | None) -> bool:
-        """Whether an act of a side, by its class and terms, says something else."""
-        newer = terms is not None and terms != self.deal
-        return newer or (self.free[side] and did in _OTHERWISE)
-
-
 class Talk(NamedTuple):
     """The talk so far, immutable; `after` returns the next one.
 
-    said: the acts. meant: the meaning of each.
-    standing: the open terms that each side proposed last. firm: whether by a field.
-    fresh: whether the latest act proposed, accepted or confirmed terms. did: its class, of
-    `reading.KINDS`. pending: terms that both accepted and one can withdraw.
-    agreed: the final, binding terms. accepted_by: the side that accepted the other's terms.
-    ahead: how many acts can follow.
+    said: the acts. standing: the open offer of each side. agreed: the binding terms, which end it.
     """
 
     scene: Scene
     said: tuple[Said, ...] = ()
-    meant: tuple[Meaning, ...] = ()
     standing: tuple[Deal | None, Deal | None] = (None, None)
-    firm: tuple[bool, bool] = (False, False)
-    fresh: bool = False
-    did: str = "talk"
-    pending: Pending | None = None
     agreed: Deal | None = None
-    accepted_by: int = -1
-    ahead: int = _ENDLESS
 
     @property
     def is_over(self) -> bool:
-        """Whether a side left, or both did nothing in a row."""
-        kinds = [act.kind for _, act in self.said[-_SILENCES:]]
-        return "leave" in kinds or kinds == _SILENT
-
-    @property
-    def open(self) -> Pending | None:
-        """The pending terms, if all sides that must confirm them still can."""
-        if self.pending is None or self.is_over:
-            return None
-        later = self.pending.free[self.said[-1].side]  # whether the last speaker must confirm, too
-        return self.pending if self.ahead > later else None
-
-    @property
-    def accepted_terms(self) -> Deal | None:
-        """The terms that both accepted, binding or not."""
-        return self.pending.deal if self.pending else self.agreed
-
-    @property
-    def accepting_side(self) -> int:
-        """The side that accepted the other's terms, -1 for none."""
-        return self.pending.accepted_by if self.pending else self.accepted_by
-
-    def measure_exchange(self, side: int) -> float:
-        """Completed share of a talk for a side: different answered lines / 3, or 1 with a deal.
-
-        Lines that differ only in numbers count once, unless the numbers are terms.
-        """
-        if self.agreed is not None:
-            return 1.0
-        answered = {
-            meaning
-            for one, after, meaning in zip(self.said, self.said[1:], self.meant, strict=False)
-            if one.side == side and one.act.kind == "speak" and after.side != side
-            and after.act.kind not in ("leave", "none")
-        }  # fmt: skip
-        return min(1.0, len(answered) / _EXCHANGE)
-
-    def list_meanings(self, side: int) -> list[Meaning]:
-        """The meaning of each act of a side."""
-        pairs = zip(self.said, self.meant, strict=True)
-        return [meaning for (who, _), meaning in pairs if who == side]
-
-    def is_repetition(self, side: int, act: Act) -> bool:
-        """Whether `side` made the same act before, verbatim."""
-        return bool(act.argument) and Said(side, act) in self.said
+        """Whether there is a deal, a side left, or both did nothing in a row."""
+        kinds = [act.kind for _, act in self.said[-2:]]
+        return self.agreed is not None or "leave" in kinds or kinds == _SILENT
 
     def find_obstacle(self, side: int, act: Act) -> str:
         """Why a side cannot make an act now; "" if it can."""
         if len(act.argument) > ACTION_LENGTH:
             return f"An act has at most {ACTION_LENGTH:,} characters, not {len(act.argument):,}."
-        accepts = act.accept and act.offer is None
-        if accepts and self.standing[1 - side] is None and self.accepted_terms is None:
+        if act.accept and self.standing[1 - side] is None:
             return "There is no open offer that you could accept."
         return ""
 
     def after(self, side: int, act: Act) -> Talk:
         """The talk after an act.
 
-        A side accepts by an act that accepts, or by proposing the other's terms; other terms are a
-        proposal of its own. Leaving ends all proposals.
+        Accepting and offering the other's terms bind both; declining closes the other's offer.
         """
-        over = self.agreed is not None or self.scene.game is None
-        leaves = act.kind == "leave"
-        did, terms, withdraws = (
-            ("talk", None, False) if over or leaves else _classify_act(self, side, act)
-        )
-        talk = Talk(
-            self.scene,
-            (*self.said, Said(side, act)),
-            (*self.meant, (find_gist(act.argument) or act.argument, _find_terms(self, side, act))),
-            self.standing,
-            self.firm,
-            fresh=False,
-            did=did,
-            pending=self.pending,
-            agreed=self.agreed,
-            accepted_by=self.accepted_by,
-            ahead=max(0, self.ahead - 1),
-        )
-        if over:
-            return talk
-        if leaves:
-            return _confirm(talk, side)._replace(standing=(None, None), pending=None)
-        pending = self.pending
-        if pending is not None:
-            if not (withdraws or pending.is_replaced(side, did, terms)):
-                confirms = act.kind == "none" or did in ("offer", "acceptance")
-                return _confirm(talk, side) if confirms else _mark_asked(talk, side, pending)
-            talk = talk._replace(pending=None)
-            talk = talk if pending.accepted_by == side else _withdraw(talk, side)
-        return _apply_statement(talk, side, terms, withdraws=withdraws, firm=act.has_fields)
-
-    def render_notice(self, viewer: int) -> str:
-        """The notice to a side about pending terms that it can still withdraw."""
-        pending = self.open
-        if pending is None or not pending.free[viewer] or self.scene.game is None:
-            return ""
-        terms = self.scene.game.wordings[viewer].describe(pending.deal)
-        what, withdraw = _NOTICES[pending.accepted_by == viewer]
-        if pending.asked:
-            return f"{what}: {terms}. It binds you when you agree again, do nothing or leave."
-        return f"{what}: {terms}. Say otherwise in your next turn to {withdraw}."
-
-    def list_lines(self, side: int) -> list[str]:
-        """The spoken lines of a side."""
-        return [a.argument for who, a in self.said if who == side and a.kind == "speak"]
+        said, theirs = (*self.said, Said(side, act)), self.standing[1 - side]
+        if theirs is not None and (act.accept or act.offer == theirs):
+            return self._replace(said=said, agreed=theirs)
+        own = self.standing[side] if act.offer is None else act.offer
+        theirs = None if act.accept is False else theirs
+        return self._replace(said=said, standing=(own, theirs) if side == 0 else (theirs, own))
 
     def render(self, said: Said, viewer: int) -> str:
         """The text of an act for a side, its own as `You said: ...`."""
@@ -200,94 +245,8 @@ class Talk(NamedTuple):
         game = self.scene.game
         if game is None or act.offer is None:
             return act.render(name)
-        return act.render(name, game.wordings[side].describe(act.offer))
+        return act.render(name, game.describe(act.offer))
 
     def render_script(self, viewer: int) -> list[str]:
-        """The texts of all acts for a side, and the notice of pending terms at the end."""
-        lines = [self.render(said, viewer) for said in self.said]
-        notice = self.render_notice(viewer)
-        return [*lines[:-1], f"{lines[-1]}\n{notice}"] if notice else lines
-
-
-def _mark_asked(talk: Talk, side: int, pending: Pending) -> Talk:
-    """The talk after a side's act that says nothing about the pending terms."""
-    return talk._replace(pending=pending._replace(asked=pending.asked or pending.free[side]))
-
-
-def _apply_statement(
-    talk: Talk, side: int, terms: Deal | None, *, withdraws: bool, firm: bool
-) -> Talk:
-    """The talk, without pending terms, after a side has accepted, proposed or withdrawn terms."""
-    did, offered = talk.did, talk.standing[1 - side]
-    takes = did == "acceptance" or (did == "offer" and terms == offered)
-    if takes and offered is not None:
-        return _accept(talk, side, offered, firm=firm)
-    if did == "offer" and terms is not None:
-        return _propose(talk, side, terms, firm=firm)
-    return _withdraw(talk, side) if withdraws else talk
-
-
-def _confirm(talk: Talk, side: int) -> Talk:
-    """The talk after a side has confirmed the pending terms."""
-    if talk.pending is None:
-        return talk
-    free = (side == 1 and talk.pending.free[0], side == 0 and talk.pending.free[1])
-    if any(free):
-        return talk._replace(pending=talk.pending._replace(free=free), fresh=True)
-    return _bind(talk, talk.pending.deal, talk.pending.accepted_by)
-
-
-def _accept(talk: Talk, side: int, deal: Deal, *, firm: bool) -> Talk:
-    """The talk after a side has accepted the other's terms."""
-    loose = {side: not firm, 1 - side: not talk.firm[1 - side]}
-    if any(loose.values()):
-        return talk._replace(pending=Pending(deal, side, (loose[0], loose[1])), fresh=True)
-    return _bind(talk, deal, side)
-
-
-def _bind(talk: Talk, deal: Deal, side: int) -> Talk:
-    return talk._replace(pending=None, agreed=deal, accepted_by=side)
-
-
-def _propose(talk: Talk, side: int, deal: Deal, *, firm: bool) -> Talk:
-    standing = (deal, talk.standing[1]) if side == 0 else (talk.standing[0], deal)
-    made = (firm, talk.firm[1]) if side == 0 else (talk.firm[0], firm)
-    return talk._replace(standing=standing, firm=made, fresh=True)
-
-
-def _withdraw(talk: Talk, side: int) -> Talk:
-    """The talk without a side's proposal."""
-    standing = (None, talk.standing[1]) if side == 0 else (talk.standing[0], None)
-    firm = (False, talk.firm[1]) if side == 0 else (talk.firm[0], False)
-    return talk._replace(standing=standing, firm=firm)
-
-
-def _find_terms(talk: Talk, side: int, act: Act) -> Deal | None:
-    """The terms in an act."""
-    game = talk.scene.game
-    if act.offer is not None or game is None or act.kind != "speak":
-        return act.offer
-    digits = any(map(str.isdigit, act.argument))
-    return game.wordings[side].read_deal(act.argument) if digits else None
-
-
-def _classify_act(talk: Talk, side: int, act: Act) -> tuple[str, Deal | None, bool]:
-    """The class of an act, its terms, and whether it withdraws its side's proposal."""
-    if act.offer is not None:
-        return "offer", act.offer, False
-    if act.accept is not None:
-        return "acceptance" if act.accept else "refusal", None, not act.accept
-    game = talk.scene.game
-    if act.kind != "speak" or game is None:
-        return "talk", None, False
-    wording = game.wordings[side]
-    offered = talk.pending.deal if talk.pending else talk.standing[1 - side]
-    heard = read_line(
-        act.argument,
-        wording.read_deal,
-        offered,
-        words="" if offered is None else wording.describe(offered),
-        fresh=talk.fresh,
-        by_asking=game.asks,
-    )
-    return heard.kind, heard.terms, heard.withdraws
+        """The texts of all acts for a side."""
+        return [self.render(said, viewer) for said in self.said]

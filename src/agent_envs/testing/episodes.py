@@ -20,7 +20,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Text
 
-from agent_envs.contract import INFO_KEYS, INVALID_REASONS, ContractError
+from agent_envs.contract import INFO_KEYS, INVALID_REASONS, OWN, ContractError
 from agent_envs.replies import ParseReply
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ NONSENSE = ("xyzzy", "q" * 300, "y", "vqjzkxw")
 WORDS = 0.9  # share of actions that are the given words
 SHOWN = 100  # most characters of an action in messages
 REPEATED = 4  # repetitions from which on messages count them
+ROUNDING = 1e-9  # of the sum of a reward's terms
 LONGEST = 200  # most turns in an environment without a turn limit
 
 
@@ -167,7 +168,10 @@ class Play:
         if (budget := _BUDGET.get()) is not None:
             budget.spend()
         try:
-            return do()
+            try:
+                return do()
+            except SystemExit as error:
+                raise RuntimeError(f"the environment ends the process: {error!r}") from error
         except Exception as error:
             steps = (self.start, *self.actions)
             error.add_note(show_steps(steps))
@@ -311,7 +315,7 @@ def _is_same(one: Any, other: Any) -> bool:
     return bool(np.all(one == other))
 
 
-TYPES = dict(zip(INFO_KEYS, (str, bool, str, float, str, bool, list, str, int), strict=True))
+TYPES = dict(zip(INFO_KEYS, (str, bool, str, float, str, bool, list, str, int, dict), strict=True))
 PLAIN = (str, bool, int, float, type(None), list, dict, tuple)
 SURROGATE = re.compile("[\ud800-\udfff]")
 HEADINGS = (
@@ -322,9 +326,11 @@ EXCEPTIONS = {
     "Progress": "without success",
     "Validity": "takes effect",
     "Description": "goal changes",
+    "Ends": "limit of its own",
 }
 """Heading -> words in a docstring that relax a rule: progress can be 1 without success, an action
-takes effect although it is invalid, and the goal changes in an episode."""
+takes effect although it is invalid, the goal changes in an episode, and an episode is truncated at
+another limit than `max_turns`."""
 
 
 @dataclass
@@ -432,15 +438,24 @@ def judge_observation(seen: Seen) -> str:
 
 
 def judge_reward(seen: Seen) -> str:
-    """The reward is a number; an invalid turn has none, except at the end of the episode."""
-    reward = seen.record.reward
+    """The reward is a number, the sum of its terms; an invalid turn has none, except at the end."""
+    reward, terms = seen.record.reward, seen.info["reward_terms"]
     if type(reward) is not float:
-        return f"the reward must be a float, got {reward!r} ({type(reward).__name__})"
+        got = f"{reward!r} ({type(reward).__name__})"
+        return f"the reward must be a float, got {got}{_name_foreign(seen.env)}"
     if not math.isfinite(reward):
         return f"the reward is {'NaN' if math.isnan(reward) else reward}"
-    if reward > 0 and not (seen.info["valid"] or seen.record.ended or is_attempting(seen.env)):
+    if any(type(term) is not float for term in terms.values()):
+        return f"info['reward_terms'] must hold floats, got {terms!r:.200}"
+    if not math.isclose(sum(terms.values()), reward, rel_tol=ROUNDING, abs_tol=ROUNDING):
         return (
-            f"a reward of {reward} for an invalid turn ({seen.info['invalid_reason']!r}); "
+            f"the reward is {reward}, and info['reward_terms'] sums to {sum(terms.values())}, "
+            f"{terms!r:.200}{_name_foreign(seen.env)}; what changes the reward must add its term"
+        )
+    own = terms.get(OWN, reward)
+    if own > 0 and not (seen.info["valid"] or seen.record.ended or is_attempting(seen.env)):
+        return (
+            f"a reward of {own} for an invalid turn ({seen.info['invalid_reason']!r}); "
             "invalid turns are never rewarded"
         )
     return ""
@@ -457,8 +472,11 @@ def judge_end(seen: Seen) -> str:
         return "success must be terminated"
     if terminated and truncated:
         return "both terminated and truncated"
-    if truncated and seen.turn != limit:
-        return f"truncated before the turn limit of {limit}"
+    if truncated and seen.turn != limit and not has_exception(seen.env, "Ends"):
+        return (
+            f"truncated before the turn limit of {limit}; if that is intended, write "
+            f'"{EXCEPTIONS["Ends"]}" under Ends'
+        )
     if seen.turn >= limit and not seen.record.ended:
         return f"no end after max_turns = {limit} steps: truncated must be True"
     return ""
@@ -605,6 +623,16 @@ class Watch:
 
     def _begin(self, record: Record) -> Seen:
         return Seen(self._env, self._start, record, record)
+
+
+def _name_foreign(env: Env) -> str:
+    """The wrappers of others, which may change the reward."""
+    names = []
+    while isinstance(env, gym.Wrapper):
+        if not hasattr(env, "wrapper_layer"):
+            names.append(type(env).__name__)
+        env = env.env
+    return f", wrapped by {', '.join(names)}" if names else ""
 
 
 def _is_nonsense(seen: Seen) -> bool:

@@ -1,4 +1,4 @@
-"""WebShopSite-v0: WebShop-v0's episodes on the real web site, in a real browser.
+"""WebShopSite-v1: WebShop-v1's episodes on the real web site, in a real browser.
 
 Every environment has its own site and a tab of the process's headless Chromium, which starts with
 the first tab and ends with the last, or with the process: a separate program, the warden, ends it
@@ -48,7 +48,7 @@ FLAGS = (
 
 REMEDY = (
     "Chromium and its driver must be complete and of the same version, on Debian by apt-get "
-    "install chromium chromium-driver. WebShop-v0 plays the same episodes without a browser."
+    "install chromium chromium-driver. WebShop-v1 plays the same episodes without a browser."
 )
 _WARDEN = str(Path(__file__).with_name("warden.py"))
 _LOOK = 0.05  # seconds between two attempts to end a late browser
@@ -72,7 +72,7 @@ return true;
 
 
 class WebShopSite(WebShop):
-    """WebShop-v0 through its web site in a headless Chromium: the same episodes, turn by turn.
+    """WebShop-v1 through its web site in a headless Chromium: the same episodes, turn by turn.
 
     Description:
         Each environment serves the shop's site on a free port of 127.0.0.1 and opens it in a tab
@@ -87,8 +87,8 @@ class WebShopSite(WebShop):
         As `WebShop`'s; "text" and "text_rich" are read from the page in the browser.
 
     Action:
-        As `WebShop`'s. A search that cannot be typed into a field, because it has several lines or
-        (in "upstream") the page has no field, opens the address of its results.
+        As `WebShop`'s. A search of several lines, which cannot be typed into a field, opens the
+        address of its results.
 
     Validity:
         As `WebShop`'s. Faults of the machine raise: TimeoutError for a page or a browser that

@@ -1,4 +1,4 @@
-"""Catalogue: the products of a folder or of the generator, with search index and title nouns.
+"""Catalogue: the public products of a folder, with search index and title nouns.
 
 Records are read as in the public WebShop; errors name file, record and field.
 """
@@ -16,13 +16,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from agent_envs.assets import BadAsset, MissingAsset, Reading, find_data, read_json
+from agent_envs.assets import BadAsset, MissingAsset, Reading, find_data, read_json, read_stamps
 from agent_envs.contract import encodable
 from agent_envs.panels import one_of
 from agent_envs.retrieval.dense import Dense
 from agent_envs.retrieval.factory import default_model, open_encoder
 from agent_envs.retrieval.passages import Passage
-from agent_envs.webshop.generate import SEED, generate_products
 from agent_envs.webshop.search import KEPT, MOST, Index
 
 if TYPE_CHECKING:
@@ -61,10 +60,11 @@ class Product:
 
     Attributes:
         asin: Its id.
-        title, description, bullets, query, category, product_category: Its texts.
+        title, description, bullets: Its texts.
         price_tag: The price as displayed.
         prices: One price, or the ends of a range, dollars.
         options: Values of each option, lower case, in order.
+        query, category, product_category: More texts, of public products.
         attributes: Its attributes for the reward.
         instruction: Request for it without options and price ("" for none), and its attributes.
         requests: Human requests for it.
@@ -74,20 +74,15 @@ class Product:
     title: str
     description: str
     bullets: tuple[str, ...]
-    query: str
-    category: str
-    product_category: str
     price_tag: str
     prices: tuple[float, ...]
     options: Mapping[str, tuple[str, ...]]
-    attributes: tuple[str, ...]
+    query: str = ""
+    category: str = ""
+    product_category: str = ""
+    attributes: tuple[str, ...] = ()
     instruction: tuple[str, tuple[str, ...]] = ("", ())
     requests: tuple[HumanRequest, ...] = ()
-
-    @property
-    def highest(self) -> float:
-        """The highest price for any choice of options, in dollars."""
-        return max(self.prices)
 
     @property
     def document(self) -> str:
@@ -110,7 +105,7 @@ class Catalogue:
     """Products in file order, with their search index; one shared object per folder.
 
     Args:
-        folder: The folder of the products, None for the embedded ones.
+        folder: The folder of the products.
         products: The products.
         nouns: Nouns of each title.
         title_nouns: Source of the nouns: "stored", "spacy" or "words".
@@ -123,7 +118,7 @@ class Catalogue:
 
     def __init__(
         self,
-        folder: Path | None,
+        folder: Path,
         products: Sequence[Product],
         nouns: Sequence[tuple[str, ...]],
         title_nouns: str,
@@ -152,7 +147,7 @@ def open_catalogue(
     model: str = "",
     strict: bool = False,
 ) -> Catalogue:
-    """The products of "embedded", of a folder, or of "auto": `$WEBSHOP_DATA` if that is set.
+    """The products of a folder, or of "auto": that of `$WEBSHOP_DATA`.
 
     `search` is "bm25", like Lucene's, or "dense", with the encoder `model`. Bad records are left
     out with a warning.
@@ -160,10 +155,15 @@ def open_catalogue(
     Raises:
         ValueError: An unknown search, or a dense one without an encoder.
         ImportError: A dense search without the packages of the extra [dense].
-        MissingAsset: A folder without the products' files.
+        MissingAsset: No folder, or one without the products' files.
         BadAsset: A broken file; with `strict`, a bad record.
     """
     folder = find_data(data, "WEBSHOP_DATA")
+    if folder is None:
+        raise MissingAsset(
+            f"WebShop-v0 plays public products and has none of its own, got data={data!r}; give a "
+            "folder as data=, or play the generated catalogue, WebShop-v1"
+        )
     one_of("search", search, SEARCHES)
     _open_folder(folder).reading.report(strict=strict)
     if search == "bm25":
@@ -171,23 +171,19 @@ def open_catalogue(
     return _open_dense(folder, model or default_model())
 
 
-def generate_catalogue(seed: int) -> Catalogue:
-    """The generated products of a seed; `generate.SEED` gives the embedded ones."""
-    records, attributes, nouns = generate_products(seed=seed)
-    products = read_products(records, attributes)
-    return Catalogue(None, products, [nouns[p.asin] for p in products], "stored", Reading())
+def _open_folder(folder: Path) -> Catalogue:
+    return _read_folder(folder, read_stamps(folder))
 
 
 @lru_cache(maxsize=2)
-def _open_folder(folder: Path | None) -> Catalogue:
-    if folder is None:
-        return generate_catalogue(SEED)
+def _read_folder(folder: Path, _stamps: tuple[Any, ...]) -> Catalogue:
+    """The catalogue of a folder; `_stamps` invalidates the cache when a file changes."""
     found = [_find_file(folder, pattern) for pattern in FILES]
     for path, pattern in zip(found[:2], FILES[:2], strict=True):
         if path is None:
             raise MissingAsset(
-                f"no {pattern} (or .gz) in {folder}; put WebShop's data there, see "
-                "https://github.com/princeton-nlp/WebShop, or use data='embedded'"
+                f"no {pattern} (or .gz, .xz) in {folder}; put WebShop's data there, see "
+                "https://github.com/princeton-nlp/WebShop, or play WebShop-v1"
             )
     reading = Reading()
     products = read_products(
@@ -201,10 +197,14 @@ def _open_folder(folder: Path | None) -> Catalogue:
     return Catalogue(folder, products, _read_nouns(stored, products, reading), "stored", reading)
 
 
+def _open_dense(folder: Path, model: str) -> Catalogue:
+    return _make_dense(_open_folder(folder), model)
+
+
 @lru_cache(maxsize=2)
-def _open_dense(folder: Path | None, model: str) -> Catalogue:
-    """The catalogue of a folder with its own dense search."""
-    catalogue = copy.copy(_open_folder(folder))
+def _make_dense(shared: Catalogue, model: str) -> Catalogue:
+    """The catalogue with a dense search of its own."""
+    catalogue = copy.copy(shared)
     passages = [Passage(str(i), "", p.document) for i, p in enumerate(catalogue.products)]
     dense, catalogue.model = Dense(passages, open_encoder(model)), model
     catalogue.search = lru_cache(maxsize=KEPT)(
@@ -217,20 +217,14 @@ def require_requests(catalogue: Catalogue) -> None:
     """Refuse a catalogue without human requests.
 
     Raises:
-        ValueError: The embedded catalogue.
         MissingAsset: A folder without the file of requests.
         BadAsset: A file without a request for any product.
     """
     folder, name = catalogue.folder, FILES[2]
-    if folder is None:
-        raise ValueError(
-            "goals='human' needs human requests, and the embedded catalogue has none; use "
-            f"goals='synthetic', or set data= to a folder of WebShop's data with {name}"
-        )
     path = _find_file(folder, name)
     if path is None:
         raise MissingAsset(
-            f"no {name} (or .gz) in {folder}, which goals='human' needs; put WebShop's file "
+            f"no {name} (or .gz, .xz) in {folder}, which goals='human' needs; put WebShop's file "
             "there, see https://github.com/princeton-nlp/WebShop, or use goals='synthetic'"
         )
     if not any(request.attributes for one in catalogue.products for request in one.requests):
@@ -243,7 +237,7 @@ def _find_file(folder: Path, pattern: str) -> Path | None:
     Raises:
         BadAsset: There are several.
     """
-    found = sorted([*folder.glob(pattern), *folder.glob(f"{pattern}.gz")])
+    found = sorted([*folder.glob(pattern), *folder.glob(f"{pattern}.?z")])
     if len(found) > 1:
         raise BadAsset(
             f"{folder} has {len(found)} files for {pattern}: {', '.join(p.name for p in found)}; "

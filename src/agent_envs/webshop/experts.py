@@ -1,117 +1,73 @@
-"""The experts of WebShop: an Explorer that reads pages, an Oracle that knows the target product.
+"""The experts of WebShop-v1: an Explorer that reads the pages, and the Oracle.
 
-The Explorer is written for the embedded catalogue, whose requests begin with the kind of product
-and whose titles contain it. It does not read features and descriptions.
+The Explorer knows the wordings of all splits. Of the shop it reads only what the pages show.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from agent_envs.assets import table
 from agent_envs.experts import playing
-from agent_envs.webshop import pages
 from agent_envs.webshop.env import WebShop
-from agent_envs.webshop.goals import NO_LIMIT
-from agent_envs.webshop.pages import BACK, BUY, NEXT, PER_PAGE, PREVIOUS, Page
-from agent_envs.webshop.shop import find_choices
+from agent_envs.webshop.oracle import Oracle, Step, click
+from agent_envs.webshop.pages import BACK, BUY, FEATURES, NEXT, PREVIOUS, Page
 
 if TYPE_CHECKING:
     import gymnasium as gym
 
-    from agent_envs.webshop.catalogue import Product
-    from agent_envs.webshop.goals import Goal
+    from agent_envs.webshop.pages import Element
     from agent_envs.webshop.shop import Shop
 
-OTHER, SEEN, DEAR, GOOD = "is another", "is known", "is too dear", "is good"
-"""Judgements of a listed product: another kind, seen, above the limit, or a candidate."""
-_REQUEST = re.compile(
-    r"(?:find me|i am looking for|i need|show me) (?P<kind>[^,]+?)(?: that are|,) "
-    r"(?P<attributes>.+?)(?: with (?P<options>\w+: .+?))?"
-    r"(?:, and price lower than (?P<limit>\d+\.\d\d) dollars)?"
-)
+__all__ = ["Explorer", "Oracle", "Reading", "Request", "Shopper", "read_request"]
+
+_SLOT = re.compile(r"\\\{(\w+)\\\}")
+_NUMBER = re.compile(r"\d+")
+_PRICE = re.compile(r"\$(\d+)")
+_SIDES = ("no", "yes")
 
 
-class Step(NamedTuple):
-    """An action and its reason in a few words."""
+class Reading(NamedTuple):
+    """What a phrase says of a property: a side, or a number, which in requests is a bound."""
 
-    action: str
-    thought: str
+    name: str
+    holds: bool
+    number: int = -1
+
+    def meets(self, wish: Reading) -> bool:
+        """Whether this, of a page, is as a request wants it."""
+        holds = self.number >= wish.number if wish.number >= 0 else self.holds
+        return holds == wish.holds
+
+    def ask(self) -> str:
+        """This, of a request, in a word or two."""
+        if self.number < 0:
+            return _SIDES[self.holds]
+        return f"{'from' if self.holds else 'below'} {self.number}"
+
+    def tell(self, known: dict[str, Reading]) -> str:
+        """What is known of the same property, "?" for nothing."""
+        said = known.get(self.name)
+        if said is None:
+            return "?"
+        return _SIDES[said.holds] if said.number < 0 else str(said.number)
 
 
 class Request(NamedTuple):
-    """A parsed request of the embedded catalogue; the limit is in dollars."""
+    """A request as read; the limit is in dollars."""
 
-    kind: str
-    attributes: tuple[str, ...]
+    product: str
     options: tuple[tuple[str, str], ...]
-    limit: float
-
-
-def read_request(text: str) -> Request:
-    """Parse the text of a request.
-
-    Raises:
-        ValueError: its wording is not one of the embedded catalogue.
-    """
-    found = _REQUEST.fullmatch(text)
-    if found is None:
-        raise ValueError(
-            "the Explorer of WebShop only reads requests of data='embedded', got "
-            f"{text!r:.200}; use the Oracle"
-        )
-    options = tuple(re.findall(r"(\w+): (.+?)(?:, and |$)", found["options"] or ""))
-    attributes = tuple(found["attributes"].split(" and "))
-    return Request(found["kind"], attributes, options, float(found["limit"] or NO_LIMIT))
-
-
-class Oracle:
-    """Searches for the request, turns pages to the target product, chooses options and buys.
-
-    If the request does not find the product, it searches for its title.
-    """
-
-    def __init__(self, env: gym.Env[Any, Any]) -> None:
-        self._env = playing(env, WebShop)
-
-    def act(self) -> str:
-        """The next action; nothing is done."""
-        return self._plan().action
-
-    def think(self) -> str:
-        """The reason for the next action."""
-        return self._plan().thought
-
-    def _plan(self) -> Step:
-        env = self._env
-        step = plan_step(env.shop, env.task, env.page)
-        same = env.trail[-2:] == [env.page] * 2 and env.transcript[-1][0] == step.action
-        if same and env.page.product >= 0:  # in "upstream" two options can share a value
-            return Step(_click(BUY), "nothing else can be chosen")
-        return step
-
-
-class Explorer(Oracle):
-    """A `Shopper` that has seen all pages of the episode, including those opened by others.
-
-    Raises:
-        ValueError: the request is not one of the embedded catalogue.
-    """
-
-    def __init__(self, env: gym.Env[Any, Any]) -> None:
-        super().__init__(env)
-        self._shopper = Shopper(self._env.shop, read_request(self._env.goal))
-
-    def _plan(self) -> Step:
-        return self._shopper.take_step(self._env.trail)
+    limit: int
+    wishes: tuple[Reading, ...]
 
 
 class Shopper:
-    """Uses only the pages shown: opens products of the kind within the limit, chooses, buys.
-
-    If an option is missing it goes back to the next product of the list.
-    """
+    """Uses only the pages shown: reads products below the limit one by one, chooses, buys."""
 
     def __init__(self, shop: Shop, request: Request) -> None:
         self.shop, self.request = shop, request
@@ -120,83 +76,127 @@ class Shopper:
         """The step on the last of these pages, given the pages before it."""
         page, request = trail[-1], self.request
         if page.kind == "index":
-            return Step(f"search[{' '.join([request.kind, *request.attributes])}]", request.kind)
+            return Step(f"search[{request.product}]", request.product)
         if page.kind == "results":
-            seen = {one.product for one in trail if one.kind == "item" and not self._offers(one)}
-            return self.pick_product(page, self.shop.catalogue.search(page.query), seen)
-        if page.kind == "sub":
-            return Step(_click(PREVIOUS), "that says nothing")
-        if not self._offers(page):
-            return Step(_click(PREVIOUS), "not this one")
-        missing = self._find_missing(page)
+            return self.pick_product(self.shop.build_body(page).elements, trail)
+        known = self.read_product(page.product, trail)
+        wrong = [wish for wish in request.wishes if not self._may_meet(known, wish)]
+        if wrong or page.kind == "sub":
+            return click(PREVIOUS, self._compare(known))
+        missing = [wish for wish in request.wishes if wish.name not in known]
         if missing:
-            return Step(_click(missing[1]), " ".join(missing))
-        return Step(_click(BUY), "all is as asked")
+            return click(FEATURES, self._compare(known))
+        for name, value in request.options:
+            if (name, value) not in page.options:
+                return click(value, f"{self._compare(known)}; {name} {value}")
+        return click(BUY, f"{self._compare(known)}; all is as asked")
 
-    def pick_product(self, page: Page, results: Sequence[int], seen: set[int]) -> Step:
-        """A click on the first unseen product of the kind within the limit.
+    def pick_product(self, elements: Sequence[Element], trail: Sequence[Page]) -> Step:
+        """A click on the first product of a list that may be the one."""
+        thoughts = [f"under ${self.request.limit}"]
+        for here, title, price in zip(elements, elements[1:], elements[2:], strict=False):
+            if here.kind == "product" and title.text.lower() == self.request.product.lower():
+                known = self.read_product(self.shop.place[here.text.lower()], trail)
+                dear = int(_PRICE.findall(price.text)[0]) >= self.request.limit
+                seen = not all(self._may_meet(known, wish) for wish in self.request.wishes)
+                verdict = "is too dear" if dear else "is wrong" if seen else "may be it"
+                thoughts.append(f"{here.text} {price.text} {verdict}".lower())
+                if not dear and not seen:
+                    return click(here.text, "; ".join(thoughts))
+        more = any(one.text == NEXT for one in elements)
+        return click(NEXT if more else BACK, "; ".join(thoughts))
 
-        The thought judges the products of the list in order, up to the chosen one.
-        """
-        thoughts = [f"{self.request.kind} under ${self.request.limit:.0f}"]
-        for place in pages.slice_results(results, page.number):
-            product = self.shop.catalogue.products[place]
-            verdict = self._judge_product(product, seen=place in seen)
-            price = f" ${int(product.prices[0])}" if verdict in (DEAR, GOOD) else ""
-            thoughts.append(f"{product.asin}{price} {verdict}".lower())
-            if verdict == GOOD:
-                return Step(_click(product.asin), "; ".join(thoughts))
-        more = page.number * PER_PAGE < len(results) or not self.shop.strict
-        return Step(_click(NEXT if more else BACK), "; ".join(thoughts))
+    def read_product(self, product: int, trail: Sequence[Page]) -> dict[str, Reading]:
+        """What the shown pages of a product say, by property."""
+        shown = {(one.kind, one.sub): one for one in trail if one.product == product}
+        texts = chain.from_iterable(self.shop.build_body(one).elements for one in shown.values())
+        return {said.name: said for one in texts for said in read_sentence(one.text.strip())}
 
-    def _judge_product(self, product: Product, *, seen: bool) -> str:
-        """The judgement of a listed product."""
-        if self.request.kind not in product.title.lower():
-            return OTHER
-        if seen:
-            return SEEN
-        return GOOD if product.highest < self.request.limit else DEAR
+    def _compare(self, known: dict[str, Reading]) -> str:
+        """What is asked for and what is told, by property."""
+        return "; ".join(f"{w.name} {w.ask()} told {w.tell(known)}" for w in self.request.wishes)
 
-    def _find_missing(self, page: Page) -> tuple[str, str] | None:
-        """The next option to choose, of those that the product has."""
-        offered = self._find_product(page).options
-        for name, value in self.request.options:
-            if (name, value) not in page.options and value in offered.get(name, ()):
-                return name, value
-        return None
-
-    def _offers(self, page: Page) -> bool:
-        offered = self._find_product(page).options
-        return all(value in offered.get(name, ()) for name, value in self.request.options)
-
-    def _find_product(self, page: Page) -> Product:
-        return self.shop.catalogue.products[page.product]
+    @staticmethod
+    def _may_meet(known: dict[str, Reading], wish: Reading) -> bool:
+        return wish.name not in known or known[wish.name].meets(wish)
 
 
-def plan_step(shop: Shop, goal: Goal, page: Page) -> Step:
-    """The Oracle's step on a page."""
-    product = shop.catalogue.products[goal.product]
-    if page.product == goal.product:
-        if page.kind == "sub":
-            return Step(_click(PREVIOUS), "back to the product")
-        missing = [one for one in find_choices(goal, product)[0] if one not in page.options]
-        click, thought = BUY, "all is as asked"
-        for name, value in missing[:1]:
-            click, thought = value, f"{name} should be {value}"
-        return Step(_click(click), thought)
-    if page.kind == "index":
-        query = " ".join(goal.text.split())
-        if goal.product not in shop.catalogue.search(query.lower()):
-            query = " ".join(product.title.split())
-        return Step(f"search[{query}]", "search for what is asked")
-    results = shop.catalogue.search(page.query)
-    if page.product >= 0 or goal.product not in results:
-        return Step(_click(BACK), "not this one")
-    wanted = results.index(goal.product) // PER_PAGE + 1
-    if wanted != page.number:
-        return Step(_click(NEXT if wanted > page.number else PREVIOUS), "look on another page")
-    return Step(_click(product.asin), "this one looks right")
+class Explorer(Oracle):
+    """A `Shopper` that has seen all pages of the episode, including those opened by others."""
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        super().__init__(env)
+        self._shopper = Shopper(playing(env, WebShop).shop, read_request(self._env.goal))
+
+    def _plan(self) -> Step:
+        return self._shopper.take_step(self._env.trail)
 
 
-def _click(text: str) -> str:
-    return f"click[{text.lower()}]"
+class Words(NamedTuple):
+    """The sentences of all splits as patterns, and the phrases with the number as {N}."""
+
+    openings: list[re.Pattern[str]]
+    wishes: list[tuple[re.Pattern[str], bool]]
+    says: list[re.Pattern[str]]
+    phrases: dict[str, tuple[str, bool]]
+
+
+def read_request(text: str) -> Request:
+    """Read the text of a request.
+
+    Raises:
+        ValueError: its wording is not one of the generated catalogues.
+    """
+    words = read_words()
+    opening = next(filter(None, (one.match(text) for one in words.openings)), None)
+    if opening is None:
+        raise ValueError(f"the Explorer only reads requests of WebShop-v1, got {text!r:.200}")
+    wishes = [
+        said._replace(holds=said.holds == wanted)
+        for frame, wanted in words.wishes
+        for found in frame.finditer(text, opening.end())
+        for said in _read_phrase(found["ask"])
+    ]
+    options = tuple(
+        (name, value)
+        for name, _, value in (part.partition(" ") for part in opening["options"].split(" and "))
+    )
+    product = f"{opening['brand']} {opening['kind']}"
+    return Request(product, options, int(opening["limit"]), tuple(wishes))
+
+
+@lru_cache(maxsize=1 << 14)
+def read_sentence(text: str) -> tuple[Reading, ...]:
+    """What a sentence of a page says, () for one that says nothing of a product."""
+    for frame in read_words().says:
+        found = frame.fullmatch(text)
+        if found and (said := _read_phrase(found["yes"])) and _read_phrase(found["no"]):
+            return said
+    return ()
+
+
+def _read_phrase(text: str) -> tuple[Reading, ...]:
+    known = read_words().phrases.get(_NUMBER.sub("{N}", text))
+    number = _NUMBER.search(text)
+    return (Reading(*known, int(number[0]) if number else -1),) if known else ()
+
+
+@lru_cache(maxsize=1)
+def read_words() -> Words:
+    """The words of the generated catalogues."""
+    words = table("webshop/world.toml")
+    frames = words["requests"] | words["pages"]
+    made = {
+        name: [re.compile(_SLOT.sub(r"(?P<\1>[^.]+?)", re.escape(one))) for one in chain(*lists)]
+        for name, lists in frames.items()
+    }
+    phrases: dict[str, tuple[str, bool]] = {}
+    for of in words["departments"]:
+        for name, sides in of["sides"].items():
+            for side, lists in sides.items():
+                phrases |= dict.fromkeys(chain(*lists), (name, side == "yes"))
+        for name, numbers in of["numbers"].items():
+            for least, most, *says in numbers["says"]:
+                phrases |= dict.fromkeys((least, *says), (name, True)) | {most: (name, False)}
+    wishes = [(one, kind == "want") for kind in ("want", "refusal") for one in made[kind]]
+    return Words(made["opening"], wishes, made["says"], phrases)

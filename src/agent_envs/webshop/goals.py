@@ -1,17 +1,16 @@
-"""Goals: the purchases that are requested, made as in the public WebShop, and their splits."""
+"""Goals: the purchases that are requested; the public ones, made as published, and their splits."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from itertools import product as combinations
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from agent_envs.assets import BadAsset, read_json
-from agent_envs.panels import Panel, nearest, source_of
+from agent_envs.panels import Panel, one_of, source_of
 from agent_envs.webshop.catalogue import expect
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ _NEXT = 4  # a limit is drawn from so many limits above the price
 _PAIR = 2
 SHUFFLE_SEED = 233
 _TEST, _VAL = 500, 1500  # ends of the paper's test and validation goals
-_EMBEDDED = {"test": range(1), "val": range(1, 2), "train": range(2, 10)}  # tenths of the products
 _RANGES = {
     "test": slice(0, _TEST),
     "val": slice(_TEST, _VAL),
@@ -37,19 +35,26 @@ _RAGEN_SEED = 42
 _ETO = ("eto_train", "eto_test")
 
 
+class Wish(NamedTuple):
+    """Whether a property of a generated product is to hold."""
+
+    name: str
+    holds: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Goal:
     """A requested purchase.
 
     Attributes:
-        task_id: Product and number of the goal for that product, "B000000000-3".
+        task_id: Of public goals, product and number of the goal for that product, "B000000000-3".
         product: Place of the target product.
         text: The instruction.
         attributes: The required attributes.
         options: (name, value) of each required option; the name is "" if only the value is
             required.
         price_upper: Price limit in dollars.
-        unmet: The requirements that its own product does not satisfy; no split has such a goal.
+        wishes: Of generated goals, what is required in the place of attributes.
     """
 
     task_id: str
@@ -58,7 +63,7 @@ class Goal:
     attributes: tuple[str, ...]
     options: tuple[tuple[str, str], ...]
     price_upper: float
-    unmet: tuple[str, ...] = ()
+    wishes: tuple[Wish, ...] = ()
 
 
 def draw_prices(products: Sequence[Product], rng: random.Random) -> list[float]:
@@ -116,36 +121,25 @@ def _draw_limit(price: float, rng: random.Random) -> tuple[float, str]:
     return limit, f", and price lower than {limit:.2f} dollars"
 
 
-def open_panel(goals: list[Goal], folder: Path | None, split: str) -> Panel:
-    """The goals of a split, in their order; `folder` is that of the public data, None without.
+def open_panel(goals: list[Goal], folder: Path, split: str) -> Panel:
+    """The public goals of a split, in their order.
 
     Raises:
         ValueError: No such split, or no goals in it.
         MissingAsset: The folder lacks ETO's list.
     """
-    names = ("all", *_EMBEDDED) if folder is None else ("all", *_RANGES, *_RAGEN, *_ETO)
-    if split not in names:
-        raise ValueError(f"unknown split {split!r}{nearest(str(split), names)}; known: {names}")
-    named = _choose_goals(split, goals, folder)
-    chosen = [goal for goal in named if not goal.unmet]
-    if not named:
+    one_of("split", split, ("all", *_RANGES, *_RAGEN, *_ETO))
+    chosen = _choose_goals(split, goals, folder)
+    if not chosen:
         raise ValueError(
             f"split {split!r} has no goals: there are {len(goals)} goals in all; use split='all'"
         )
-    if not chosen:
-        raise ValueError(
-            f"all {len(named)} goals of split {split!r} are not satisfied by their own product; "
-            f"mode='upstream' has such goals"
-        )
-    ids = tuple(goal.task_id for goal in chosen)
-    return Panel(split, ids, source_of("webshop", folder) if folder else "embedded")
+    return Panel(split, tuple(goal.task_id for goal in chosen), source_of("webshop", folder))
 
 
-def _choose_goals(split: str, goals: list[Goal], folder: Path | None) -> list[Goal]:
+def _choose_goals(split: str, goals: list[Goal], folder: Path) -> list[Goal]:
     if split == "all":
         return goals
-    if folder is None:
-        return [goal for goal in goals if _find_tenth(goal) in _EMBEDDED[split]]
     if split in _ETO:
         return _read_list(folder / f"{split}_indices.json", goals)
     if split in _RAGEN:
@@ -153,12 +147,6 @@ def _choose_goals(split: str, goals: list[Goal], folder: Path | None) -> list[Go
         random.Random(_RAGEN_SEED).shuffle(order)
         return [goals[place] for place in order[_RAGEN[split]]]
     return goals[_RANGES[split]]
-
-
-def _find_tenth(goal: Goal) -> int:
-    """The tenth of all products that the goal's product is in, by a digest of its id."""
-    asin, _, _ = goal.task_id.rpartition("-")
-    return blake2b(asin.encode(), digest_size=4).digest()[0] % 10
 
 
 def _read_list(path: Path, goals: list[Goal]) -> list[Goal]:

@@ -7,14 +7,15 @@ The HTML of pages is in `render`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from agent_envs.webshop.catalogue import Product
 
 BACK, NEXT, PREVIOUS, BUY = "Back to Search", "Next >", "< Prev", "Buy Now"
-SUB_PAGES = ("Description", "Features", "Reviews", "Attributes")
+FEATURES = "Features"
+SUB_PAGES = ("Description", FEATURES, "Reviews", "Attributes")
 PER_PAGE = 10
 ADDRESS = "http://127.0.0.1:3000"
 SEPARATOR = " [SEP] "
@@ -93,28 +94,44 @@ def build_results(
     return elements
 
 
-def build_item(page: Page, product: Product, *, attributes: bool, exact: bool) -> list[Element]:
-    """A product's page; `attributes` adds the tab with its attributes.
+def build_item(page: Page, product: Product, *, attributes: bool) -> list[Element]:
+    """A public product's page; `attributes` adds the tab with its attributes.
 
-    If marks are not `exact`, a value is marked if the page's address has it in double quotes.
+    A value is marked as chosen if the page's address has it in double quotes, as published.
     """
+    shown = write_address(page, "", product)
+    tabs = SUB_PAGES if attributes else SUB_PAGES[:-1]
+    return [
+        *_list_options(product, lambda _, value: f'"{value}"' in shown),
+        *_make_texts(product.title, f"Price: {product.price_tag}", "Rating: N.A."),
+        *(Element("button", text) for text in (*tabs, BUY)),
+    ]
+
+
+def build_told_item(page: Page, product: Product) -> list[Element]:
+    """A generated product's page, with the lines of its description."""
+    lines = product.description.splitlines()
+    return [
+        *_list_options(product, lambda name, value: (name, value) in page.options),
+        *_make_texts(product.title, *lines, f"Price: {product.price_tag}"),
+        *(Element("button", text) for text in (FEATURES, BUY)),
+    ]
+
+
+def _list_options(product: Product, is_chosen: Callable[[str, str], bool]) -> list[Element]:
+    """The elements at the top of a product's page."""
     elements = [Element("button", PREVIOUS)]
-    shown = "" if exact else write_address(page, "", product)
     for name, values in product.options.items():
         elements += _make_texts(name)
-        for value in values:
-            chosen = (name, value) in page.options if exact else f'"{value}"' in shown
-            elements.append(Element("option", value, chosen))
-    elements += _make_texts(product.title, f"Price: {product.price_tag}", "Rating: N.A.")
-    offered = SUB_PAGES if attributes else SUB_PAGES[:-1]
-    return elements + [Element("button", text) for text in (*offered, BUY)]
+        elements += [Element("option", value, is_chosen(name, value)) for value in values]
+    return elements
 
 
 def build_tab(page: Page, product: Product) -> list[Element]:
     """The content of one of the product's tabs."""
     texts = {
         "Description": [product.description],
-        "Features": [f" {bullet}" for bullet in product.bullets],
+        FEATURES: [f" {bullet}" for bullet in product.bullets],
         "Attributes": [
             *(f" {attribute}" for attribute in product.attributes),
             *(product.category, product.query, product.product_category),

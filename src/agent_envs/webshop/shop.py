@@ -1,4 +1,4 @@
-"""Shop: a catalogue with its index, prices and goals, and the rules of its pages.
+"""Shops: a catalogue with its goals, and the rules of its pages, the public WebShop's or ours.
 
 All environments of a process with the same data and rules share one shop.
 """
@@ -7,31 +7,29 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Sequence
-from dataclasses import replace
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from agent_envs.spaces import ACTION_LENGTH
 from agent_envs.webshop import pages, reward
 from agent_envs.webshop.catalogue import require_requests
-from agent_envs.webshop.claims import states
 from agent_envs.webshop.goals import draw_prices, make_goals
 from agent_envs.webshop.pages import Element, Page
+from agent_envs.webshop.world import open_world
 
 if TYPE_CHECKING:
     from agent_envs.webshop.catalogue import Catalogue, Product
     from agent_envs.webshop.goals import Goal
     from agent_envs.webshop.reward import Score
+    from agent_envs.webshop.world import World
 
-MODES = ("strict", "upstream")
 PAGES_KEPT = 8192
-_UPSTREAM = re.compile(r"(.+)\[(.+)\]")
-_STRICT = re.compile(r"\s*(search|click)\[(.*)\]\s*", re.DOTALL)
+SCORES_KEPT = 4096
+_PUBLIC = re.compile(r"(.+)\[(.+)\]")
+_ACTION = re.compile(r"\s*(search|click)\[(.*)\]\s*", re.DOTALL)
 _SECOND = re.compile(r"\].*\b(?:search|click)\[", re.DOTALL | re.IGNORECASE)
-_BUTTONS = frozenset(
-    text.lower() for text in (pages.BACK, pages.NEXT, pages.PREVIOUS, pages.BUY, *pages.SUB_PAGES)
-)
 
 
 class Body(NamedTuple):
@@ -41,61 +39,48 @@ class Body(NamedTuple):
     clickable: tuple[str, ...]
 
 
-class Shop:
-    """Goals and pages of a catalogue by the rules of a mode; immutable.
+class Shop(ABC):
+    """Goals and pages of a catalogue; immutable.
 
-    Args:
-        catalogue: Products and their index.
-        kind: Kind of goals, "synthetic" or "human".
-        strict: Whether the public WebShop's faults are fixed.
-        price_seed: Seed of the goals' price limits, and unless `strict`, of the prices of products
-            with a range; in `strict` the highest price counts.
-        attributes: Whether pages show attributes.
+    Attributes:
+        public: Whether its rules are those of the public WebShop, with their faults.
+        products, place, search: Those of the catalogue.
+        goals: By task id.
+        number: Of each task id, the number of the goal.
     """
 
-    def __init__(
-        self, catalogue: Catalogue, *, kind: str, strict: bool, price_seed: int, attributes: bool
-    ) -> None:
-        self._arguments = (catalogue, kind, strict, price_seed, attributes)
-        self.catalogue, self.strict, self.attributes = catalogue, strict, attributes
-        if kind == "human":
-            require_requests(catalogue)
-        rng = random.Random(price_seed)
-        self.prices = draw_prices(catalogue.products, rng)
-        if strict:  # the displayed price instead of a hidden one
-            self.prices = [product.highest for product in catalogue.products]
-        goals = make_goals(catalogue.products, self.prices, kind, rng)
-        if strict:
-            goals = mark_unmet(goals, catalogue.products)
+    public: ClassVar[bool]
+
+    def __init__(self, catalogue: Catalogue | World, goals: Sequence[Goal]) -> None:
+        self.products: Sequence[Product] = catalogue.products
+        self.place = catalogue.place
+        self.search: Callable[[str], tuple[int, ...]] = catalogue.search
         self.goals = {goal.task_id: goal for goal in goals}
         self.number = {task_id: str(place) for place, task_id in enumerate(self.goals)}
-        self._options = reward.count_exact_options if strict else reward.count_similar_options
         self.build_body = lru_cache(maxsize=PAGES_KEPT)(self._build_body)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Shop:
         return self
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return open_shop, self._arguments
-
+    @abstractmethod
     def parse(self, action: str) -> tuple[str, str]:
         """Name and lower-case argument of an action, ("", "") for any other text."""
-        return parse_action(action, strict=self.strict)
+
+    @abstractmethod
+    def score(self, goal: Goal, page: Page) -> Score:
+        """The score of buying the page's product with its chosen options."""
 
     def follow(self, page: Page, session: str, name: str, argument: str) -> tuple[Page, str]:
         """The page that an action leads to, and "" or why it has no effect."""
         if not name:
             return page, "format"
         if name == "search":
-            if self.strict and page.kind != "index":
+            if page.kind != "index" and not self.public:
                 return page, "refused"
             return Page("results", argument, visited=page.visited), ""
-        if argument == "search" and (page.kind == "index" or not self.strict):
-            return page, "refused" if page.kind == "index" else "unknown"
-        offered = self.build_body(page).clickable
-        if self.strict:  # a value may end in a space
-            argument = next((text for text in offered if text.strip() == argument), argument)
-        if argument not in offered:
+        if argument == "search" and page.kind == "index":
+            return page, "refused"
+        if argument not in self.build_body(page).clickable:
             return page, "unknown"
         return self._click(page, session, argument), ""
 
@@ -104,49 +89,34 @@ class Shop:
         if page.kind == "index":
             return pages.build_index(instruction)
         if page.kind == "done":
-            return pages.build_receipt(page, self._product(page), score)
+            return pages.build_receipt(page, self.products[page.product], score)
         return [*pages.build_head(instruction), *self.build_body(page).elements]
 
     def write_address(self, page: Page, session: str) -> str:
         """The page's address on the public site."""
-        product = self._product(page) if page.product >= 0 else None
+        product = self.products[page.product] if page.product >= 0 else None
         return pages.write_address(page, session, product)
-
-    def match(self, goal: Goal, product: int) -> reward.Match:
-        """How far a product satisfies a goal, without options."""
-        products, nouns = self.catalogue.products, self.catalogue.nouns
-        target, bought = products[goal.product], products[product]
-        titles = nouns[goal.product], nouns[product]
-        if self.strict:
-            return reward.match_strictly(goal, target, bought, titles)
-        return reward.match_loosely(goal, target, bought, titles, self.prices[product])
-
-    def score(self, goal: Goal, match: reward.Match, page: Page) -> Score:
-        """The score of buying the page's product with its chosen options."""
-        return reward.score_purchase(goal, match, self._options(goal.options, page.options))
-
-    def _product(self, page: Page) -> Product:
-        return self.catalogue.products[page.product]
 
     def _build_body(self, page: Page) -> Body:
         if page.kind in {"index", "done"}:
             return Body((), ("search",) if page.kind == "index" else ())
         if page.kind == "results":
-            elements = pages.build_results(
-                page,
-                self.catalogue.search(page.query),
-                self.catalogue.products,
-                bounded=self.strict,
-            )
+            found = self.search(page.query)
+            elements = pages.build_results(page, found, self.products, bounded=not self.public)
         elif page.kind == "item":
-            elements = pages.build_item(
-                page, self._product(page), attributes=self.attributes, exact=self.strict
-            )
+            elements = self._build_item(page, self.products[page.product])
         else:
-            elements = pages.build_tab(page, self._product(page))
+            elements = pages.build_tab(page, self.products[page.product])
         clicks = pages.list_clicks([*pages.build_head(""), *elements])
-        offered = (text for text in clicks if is_clickable(text, strict=self.strict))
-        return Body(tuple(elements), tuple(offered))
+        return Body(tuple(elements), tuple(text for text in clicks if self._can_click(text)))
+
+    def _build_item(self, page: Page, product: Product) -> list[Element]:
+        return pages.build_told_item(page, product)
+
+    def _can_click(self, text: str) -> bool:
+        """Whether an action can name a text: a public option may be empty, or have brackets."""
+        action = f"click[{text}]"
+        return self.parse(action) == ("click", text) and len(action) <= ACTION_LENGTH
 
     def _click(self, page: Page, session: str, text: str) -> Page:
         if text == pages.BACK.lower():
@@ -156,104 +126,130 @@ class Shop:
         if text in {pages.NEXT.lower(), pages.PREVIOUS.lower()}:
             return self._turn(page, session, forward=text == pages.NEXT.lower())
         if page.kind == "results":
-            return page.open_product(self.catalogue.place[text])
+            return page.open_product(self.place[text])
         sub = next((sub for sub in pages.SUB_PAGES if sub.lower() == text), None)
         if sub:
             return page._replace(kind="sub", sub=sub)
-        return page.choose(self._find_option(page, text), text)
+        # if several options have a value, the public WebShop always takes the last
+        options = self.products[page.product].options
+        return page.choose([name for name, values in options.items() if text in values][-1], text)
 
     def _turn(self, page: Page, session: str, *, forward: bool) -> Page:
-        """The page after or before this one.
-
-        The public WebShop determines the kind of a page by searching for names of pages in its
-        address, which also contains the query.
-        """
-        kind = page.kind
-        if not self.strict:
-            names = {"search_results": "results", "item_page": "item", "item_sub_page": "sub"}
-            address = self.write_address(page, session)
-            kind = next(of for name, of in names.items() if name in address)
+        """The page after or before this one."""
+        kind = self._find_kind(page, session)
         if kind == "results":
             return page.show_results(page.number + (1 if forward else -1))
         if kind == "sub":
             return page._replace(kind="item", sub="")
         return page.show_results(page.number)
 
-    def _find_option(self, page: Page, value: str) -> str:
-        """The option that a chosen value belongs to.
-
-        If several options have that value, the public WebShop always takes the last. In "strict"
-        it is the first without a choice, or else the first with another choice.
-        """
-        options, chosen = self._product(page).options, dict(page.options)
-        names = [name for name, values in options.items() if value in values]
-        if not self.strict:
-            return names[-1]
-        open_names = [n for n in names if n not in chosen]
-        return [*open_names, *(n for n in names if chosen.get(n) != value), *names][0]
+    def _find_kind(self, page: Page, session: str) -> str:  # noqa: ARG002
+        return page.kind
 
 
-def parse_action(action: str, *, strict: bool) -> tuple[str, str]:
-    """Name and lower-case argument of an action, ("", "") for any other text.
+class PublicShop(Shop):
+    """The public WebShop.
 
-    Two actions in one text are not an action.
+    Args:
+        catalogue: Products and their index.
+        kind: Kind of goals, "synthetic" or "human".
+        price_seed: Seed of the goals' price limits, and of the prices of products with a range.
+        attributes: Whether pages show attributes.
     """
-    found = _STRICT.fullmatch(action) if strict else _UPSTREAM.match(action)
-    if found is None or found[1] not in {"search", "click"}:
-        return "", ""
-    if strict and _SECOND.search(found[2]):
-        return "", ""
-    argument = found[2].strip() if strict else found[2]
-    return (found[1], argument.lower()) if argument else ("", "")
+
+    public = True
+
+    def __init__(
+        self, catalogue: Catalogue, *, kind: str, price_seed: int, attributes: bool
+    ) -> None:
+        self._arguments = (catalogue, kind, price_seed, attributes)
+        self.catalogue, self.attributes = catalogue, attributes
+        if kind == "human":
+            require_requests(catalogue)
+        rng = random.Random(price_seed)
+        self.prices = draw_prices(catalogue.products, rng)
+        super().__init__(catalogue, make_goals(catalogue.products, self.prices, kind, rng))
+        self._match = lru_cache(maxsize=SCORES_KEPT)(self._match_product)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return open_shop, self._arguments
+
+    def parse(self, action: str) -> tuple[str, str]:
+        """Name and lower-case argument of an action, ("", "") for any other text."""
+        found = _PUBLIC.match(action)
+        return (
+            (found[1], found[2].lower()) if found and found[1] in {"search", "click"} else ("", "")
+        )
+
+    def score(self, goal: Goal, page: Page) -> Score:
+        """The score of buying the page's product with its chosen options."""
+        match = self._match(goal, page.product)
+        return reward.make_score(
+            match.type,
+            (match.attributes, len(goal.attributes)),
+            (reward.count_similar_options(goal.options, page.options), len(goal.options)),
+            price=match.price,
+        )
+
+    def _match_product(self, goal: Goal, product: int) -> reward.Match:
+        nouns = self.catalogue.nouns[goal.product], self.catalogue.nouns[product]
+        target, bought = self.products[goal.product], self.products[product]
+        return reward.match_product(goal, target, bought, nouns, self.prices[product])
+
+    def _build_item(self, page: Page, product: Product) -> list[Element]:
+        return pages.build_item(page, product, attributes=self.attributes)
+
+    def _can_click(self, text: str) -> bool:
+        return text != "search" and super()._can_click(text)
+
+    def _find_kind(self, page: Page, session: str) -> str:
+        """The kind of a page by its address, which also contains the query, as published."""
+        names = {"search_results": "results", "item_page": "item", "item_sub_page": "sub"}
+        address = self.write_address(page, session)
+        return next(of for name, of in names.items() if name in address)
 
 
-def is_clickable(text: str, *, strict: bool) -> bool:
-    """Whether an action can name a text of a page: an option may be empty, or have brackets."""
-    action, named = f"click[{text}]", text.strip() if strict else text
-    is_read = parse_action(action, strict=strict) == ("click", named)
-    return is_read and len(action) <= ACTION_LENGTH and (strict or text != "search")
+class FactShop(Shop):
+    """A generated catalogue: searches from the search page only, and scores by facts."""
+
+    public = False
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world, world.goals)
+        self.world = world
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return open_facts, self.world.key
+
+    def parse(self, action: str) -> tuple[str, str]:
+        """Name and lower-case argument of an action, ("", "") for any other text.
+
+        Two actions in one text are not an action.
+        """
+        found = _ACTION.fullmatch(action)
+        argument = found[2].strip().lower() if found and not _SECOND.search(found[2]) else ""
+        return (found[1], argument) if found and argument else ("", "")
+
+    def score(self, goal: Goal, page: Page) -> Score:
+        """The score of buying the page's product with its chosen options; 0 of another family."""
+        families, facts = self.world.families, self.world.facts[page.product]
+        kin = families[page.product] is families[goal.product]
+        met = sum(facts.get(wish.name) == wish.holds for wish in goal.wishes)
+        return reward.make_score(
+            float(kin),
+            (met, len(goal.wishes)),
+            (sum(option in page.options for option in goal.options), len(goal.options)),
+            price=self.products[page.product].prices[0] < goal.price_upper,
+        )
 
 
 @lru_cache(maxsize=4)
-def open_shop(
-    catalogue: Catalogue, kind: str, strict: bool, price_seed: int, attributes: bool
-) -> Shop:
-    """The shop of a catalogue and rules, cached."""
-    return Shop(catalogue, kind=kind, strict=strict, price_seed=price_seed, attributes=attributes)
+def open_shop(catalogue: Catalogue, kind: str, price_seed: int, attributes: bool) -> PublicShop:
+    """The public shop of a catalogue, cached."""
+    return PublicShop(catalogue, kind=kind, price_seed=price_seed, attributes=attributes)
 
 
-def mark_unmet(goals: Sequence[Goal], products: Sequence[Product]) -> list[Goal]:
-    """The goals with their products' names of options, and with the unmet requirements."""
-    found = []
-    for goal in goals:
-        product = products[goal.product]
-        options, lacking = find_choices(goal, product)
-        unmet = [f"option {value!r}" for value in lacking]
-        unmet += [f"attribute {one!r}" for one in goal.attributes if not states(product, one)]
-        found.append(replace(goal, options=options, unmet=tuple(unmet)))
-    return found
-
-
-def find_choices(goal: Goal, product: Product) -> tuple[tuple[tuple[str, str], ...], list[str]]:
-    """Option and value of each choice that a goal requires, and values that cannot be chosen.
-
-    A value cannot be chosen if the product does not offer it, or not together with the others, or
-    if it is the text of a button.
-    """
-    chosen: dict[str, str] = {}
-    lacking = []
-    for name, value in goal.options:
-        found = (name, value) if name else _find_offer(product, value)
-        free = found and chosen.get(found[0], found[1]) == found[1]
-        if found and free and found[1] not in _BUTTONS and is_clickable(found[1], strict=True):
-            chosen[found[0]] = found[1]
-        else:
-            lacking.append(value)
-    return tuple(chosen.items()), lacking
-
-
-def _find_offer(product: Product, value: str) -> tuple[str, str] | None:
-    """The option and value of a product for a requested value."""
-    wanted = value.replace("/", " | ").lower().split()
-    offers = ((name, offer) for name, values in product.options.items() for offer in values)
-    return next((offer for offer in offers if offer[1].split() == wanted), None)
+@lru_cache(maxsize=4)
+def open_facts(split: str, requirements: int, seed: int) -> FactShop:
+    """The shop of a generated catalogue, cached."""
+    return FactShop(open_world(split, requirements, seed))

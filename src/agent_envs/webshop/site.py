@@ -3,7 +3,7 @@
 An address contains the whole state of its page, so that the browser's history and a reload work.
 The agent's text is read from the elements with `data-kind`, in order; the rest is for people. A
 site keeps the task, the pages that the episode led to and, after the purchase, the receipt. It has
-no accounts, logs, scripts or pictures of products, and loads nothing from outside the package.
+no accounts, logs or scripts, and loads nothing from outside the package.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import lru_cache, partial
+from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
 
-from agent_envs import connections
 from agent_envs.assets import require
-from agent_envs.connections import Guard, RefusalError
 from agent_envs.contract import encodable
+from agent_envs.net import connections
+from agent_envs.net.connections import Guard, RefusalError
 from agent_envs.spaces import ACTION_LENGTH
 from agent_envs.webshop.pages import Page
 
@@ -47,7 +48,8 @@ HEADERS = {
 MOST_ADDRESSES = 4096  # the latest addresses of an episode that can be opened
 BODY = 65_536  # bytes of a request; forms send none
 ON_PRODUCT = ("item", "sub", "done")
-_TONES = 6  # colours of the placeholders
+_TONES = 6  # colours of the pictures
+_DOTS = 5  # in a picture
 
 
 class Shown(NamedTuple):
@@ -86,7 +88,7 @@ def render_page(
     link = link or partial(write_link, shop)
     elements = shop.list_elements(page, goal.text, score)
     shown = [_show_element(shop, page, session, element, link) for element in elements]
-    product = shop.catalogue.products[page.product] if page.kind in ON_PRODUCT else None
+    product = shop.products[page.product] if page.kind in ON_PRODUCT else None
     template, groups = _load_template(page.kind), _group_elements(page.kind, shown)
     text = template.render(
         page=page, product=product, goal=goal.text, score=score, more=more, **groups
@@ -112,7 +114,7 @@ def write_link(shop: Shop, page: Page) -> str:
     if page.sub:
         fields["sub"] = page.sub
     if page.options:
-        fields["options"] = _write_places(shop.catalogue.products[page.product], page.options)
+        fields["options"] = _write_places(shop.products[page.product], page.options)
     if page.visited:
         fields["visited"] = ".".join(map(str, sorted(page.visited)))
     return f"{page.kind}?{urlencode(fields)}"
@@ -187,12 +189,19 @@ def _load_environment() -> Environment:
         trim_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    # The colour of a placeholder depends on the title alone, so that it reveals nothing hidden.
-    environment.filters["tone"] = lambda title: sum(title.encode(errors="replace")) % _TONES
-    environment.filters["initial"] = lambda title: next(
-        (char.upper() for char in title if char.isalnum()), "·"
-    )
+    environment.filters |= {
+        "tone": lambda asin: _draw_dots(asin)[0][2] % _TONES,
+        "dots": _draw_dots,
+    }
     return environment
+
+
+def _draw_dots(asin: str) -> list[tuple[int, int, int]]:
+    """Place and size of the dots in a product's picture: by its id alone, to reveal nothing."""
+    drawn = blake2b(asin.encode(errors="replace"), digest_size=3 * _DOTS).digest()
+    return [
+        (42 + x % 37, 56 + y % 33, 2 + r % 5) for x, y, r in zip(*[iter(drawn)] * 3, strict=True)
+    ]
 
 
 class Receipt(NamedTuple):
@@ -205,10 +214,10 @@ class Receipt(NamedTuple):
 class Site:
     """A server for a shop, which runs until `close()`; `start` begins an episode.
 
-    It listens on 127.0.0.1, with the checks of `agent_envs.connections`. It only serves pages that
-    the episode led to: the search page, the results of a search from it, links of served pages, and
-    pages given to `open_page`. The first purchase of an episode counts; afterwards all of these
-    addresses lead to the receipt.
+    It listens on 127.0.0.1, with the checks of `agent_envs.net.connections`. It only serves pages
+    that the episode led to: the search page, the results of a search from it, links of served
+    pages, and pages given to `open_page`. The first purchase of an episode counts; afterwards all
+    of these addresses lead to the receipt.
 
     Args:
         shop: The shop.
@@ -314,8 +323,7 @@ class Site:
             if page is None:
                 raise RefusalError(404, "No page of this task led to this address.")
             if self._receipt is None:
-                match = self.shop.match(goal, page.product)
-                self._receipt = Receipt(page, self.shop.score(goal, match, page).total)
+                self._receipt = Receipt(page, self.shop.score(goal, page).total)
                 self._purchases.put(self._receipt)
             return _redirect(self._register_link(self._receipt.page), 303)
 

@@ -39,6 +39,7 @@ _WAIT = 0.01  # seconds between two checks during start or end
 _OLD = 60.0  # seconds after which an unlocked folder counts as left behind
 _REMOVAL = 5.0  # seconds that removing the folder may take
 _LONGEST = 30  # bytes of the path of its parent: a socket in it needs a short path
+_TAKEN = b"Address already in use"  # another took the driver's IPv4 port after its IPv6 port
 _PORT = re.compile(rb"started successfully on port (\d+)")
 
 
@@ -68,7 +69,7 @@ def main() -> None:
     try:
         held = os.open(folder, os.O_RDONLY)
         fcntl.flock(held, fcntl.LOCK_EX)  # until this process ends
-        _watch(_start_driver(driver, folder), folder, may_stay)
+        _watch(lambda: _start_driver(driver, folder), folder, may_stay)
     except OSError as error:
         _report(error=str(error))
     finally:
@@ -77,12 +78,15 @@ def main() -> None:
 
 
 def _watch(
-    driver: subprocess.Popen[bytes], folder: Path, may_stay: Callable[[float], bool]
+    start: Callable[[], subprocess.Popen[bytes]], folder: Path, may_stay: Callable[[float], bool]
 ) -> None:
-    """Report the driver's port when it has one, and stay while it and its browser run."""
-    port = browser = None
+    """Start the driver, report its port when it has one, and stay while it and its browser run."""
+    driver, port, browser = start(), None, None
     while may_stay(_LOOK if port else _WAIT):
         if driver.poll() is not None:
+            if port is None and _TAKEN in (folder / "log").read_bytes():
+                driver = start()
+                continue
             _report(error=f"chromedriver ended with {driver.returncode}: {_read_log(folder)}")
             return
         if port is None:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from agent_envs.testing.episodes import Actor, Env
 
-LIMIT = 0.5
-"""Limit for the best guess: one of three doors is right, and some tasks allow a second try."""
+LIMIT = 0.2
+"""Limit for the best guess: random doors succeed in 8%, more where they can be taken back."""
 ODD = ("", "door", "red door", " Red ", "go back", "1")
 """Texts that are mostly no words of the environment."""
 

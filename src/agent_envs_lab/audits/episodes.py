@@ -26,6 +26,7 @@ PLAYERS = {
     "agent_envs.search_qa": "agent_envs_lab.audits.search_qa",
     "agent_envs.sokoban": "agent_envs_lab.audits.sokoban",
     "agent_envs.sotopia": "agent_envs_lab.audits.sotopia",
+    "agent_envs.textworld": "agent_envs_lab.audits.textworld",
     "agent_envs.webshop": "agent_envs_lab.audits.webshop",
 }
 """The package of an environment -> the module with its players."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent_envs.contract import INFO_KEYS
+from agent_envs.signals import Signals
 from agent_envs.testing.episodes import Budget, CutShort, Play, wander
 from agent_envs_lab.audits.anchors import audit_anchors
 from agent_envs_lab.audits.contract import check_contract
 from agent_envs_lab.audits.episodes import draw_starts, name_of
 from agent_envs_lab.audits.evidence import NOT_SHOWN, REFUTED, SHOWN, Evidence
+from agent_envs_lab.audits.overlap import SAMPLE, count_shared_starts
 from agent_envs_lab.audits.rewards import audit_rewards
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from agent_envs_lab.audits.anchors import AnchorAudit
     from agent_envs_lab.audits.rewards import RewardAudit
 
+_Result = TypeVar("_Result")
+_OVERLAP = 0.1  # of the time
 TURNS = 100
 """Turns that the check of the contract needs at least."""
 
@@ -31,23 +35,25 @@ class Audit:
     missing: keys of the contract that `info` lacks.
     violation: the first violation of the contract, with the actions that show it; "" for none.
     contract: the turns in which the contract was checked.
-    anchors: see `audit_anchors`.
-    rewards: see `audit_rewards`; None where `info` has no "success".
+    anchors: see `audit_anchors`; None if the environment raised an error in it.
+    rewards: see `audit_rewards`; None also where `info` has no "success".
+    overlap: how many test tasks are training tasks; "" for a world whose tasks are no seeds.
     """
 
     env: str
     missing: tuple[str, ...]
     violation: str
     contract: Evidence
-    anchors: AnchorAudit
+    anchors: AnchorAudit | None
     rewards: RewardAudit | None
+    overlap: str = ""
 
     @property
     def verdicts(self) -> dict[str, str]:
         """What is shown, refuted or not shown: the contract, the anchors and the rewards."""
         return {
             "contract": self.contract.judge(refuted=bool(self.violation)),
-            "anchors": self.anchors.verdict,
+            "anchors": NOT_SHOWN if self.anchors is None else self.anchors.verdict,
             "rewards": NOT_SHOWN if self.rewards is None else self.rewards.verdict,
         }
 
@@ -66,7 +72,7 @@ class Audit:
         """All results as plain values."""
         values = asdict(self) | {"passed": self.passed, "verdicts": self.verdicts}
         for kind in ("anchor", "observation"):
-            row = getattr(self.anchors, kind)
+            row = getattr(self.anchors, kind, None)
             if row is not None:
                 values["anchors"][kind]["share"] = row.share
         if self.rewards is not None:
@@ -84,12 +90,10 @@ class Audit:
         if self.missing:
             lines.append(f"info lacks {', '.join(self.missing)}")
         lines.append(f"first violation:\n  {self.violation}" if self.violation else "kept")
-        lines += ["", str(self.anchors), ""]
-        lines.append(
-            "rewards: info has no 'success'" if self.rewards is None else str(self.rewards)
-        )
-        rewards = None if self.rewards is None else self.rewards.evidence
-        evidence = self.contract, self.anchors.evidence, rewards or "nothing"
+        lines += [self.overlap] * bool(self.overlap)
+        tables = self.anchors, self.rewards
+        lines += (f"\n{table}" for table in tables if table is not None)
+        evidence = self.contract, *(getattr(table, "evidence", "nothing") for table in tables)
         judged = zip(self.verdicts.items(), evidence, strict=True)
         lines += ["", *(f"{name}: {said} ({of})" for (name, said), of in judged)]
         return "\n".join(lines)
@@ -128,30 +132,50 @@ def audit(
         return Budget(budget)
 
     made = env() if callable(env) else env
+    errors, cut = list[str](), False
+
+    def attempt(do: Callable[[], _Result]) -> _Result | None:
+        try:
+            return do()
+        except Exception as error:
+            if not hasattr(error, "steps"):  # not of the environment
+                raise
+            errors.append(_quote_error(error))
+            return None
+
+    overlap = attempt(lambda: _describe_overlap(made, seconds * _OVERLAP))
     (start,) = draw_starts(made, 1, seed)
-    info = Play(made, start).record.info
-    missing = tuple(key for key in INFO_KEYS if key not in info)
-    violation, cut, rewards = "", False, None
+    info = attempt(lambda: Play(made, start).record.info)
+    missing = tuple(key for key in INFO_KEYS if info is not None and key not in info)
+    given: dict[str, Any] = {"actions": actions, "seed": seed}
     with begin("anchors", 3):
-        anchors = audit_anchors(made, actions=actions, tasks=tasks, episodes=episodes, seed=seed)
+        anchors = attempt(lambda: audit_anchors(made, tasks=tasks, episodes=episodes, **given))
     with begin("contract", 2) as played:
         try:
-            violation = find_violation(made, actions)
+            check_contract(made, actions=actions or wander)
         except CutShort:
             cut = True
-    if "success" in info:
+        except Exception as error:  # noqa: BLE001  any error of an environment is a violation
+            errors.insert(0, _quote_error(error))
+    rewards = None
+    if "success" in (info or ()):
         with begin("rewards", 1):
-            rewards = audit_rewards(made, actions=actions, tasks=players, seed=seed)
-    seen = violation or anchors.violation or ("" if rewards is None else rewards.violation)
+            rewards = attempt(lambda: audit_rewards(made, tasks=players, **given))
+    errors += (one.violation for one in (anchors, rewards) if one is not None and one.violation)
     contract = Evidence(played.turns, "turns", TURNS, cut)
-    return Audit(name_of(made), missing, seen, contract, anchors, rewards)
+    violation = [*errors, ""][0]
+    return Audit(name_of(made), missing, violation, contract, anchors, rewards, overlap or "")
 
 
-def find_violation(env: Env, actions: Actions | None = None) -> str:
-    """The first violation of the contract as text, "" for none."""
-    try:
-        check_contract(env, actions=actions or wander)
-    except Exception as error:  # noqa: BLE001  any error of an environment is a violation
-        kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
-        return "\n".join([f"{kind}{error}", *getattr(error, "__notes__", [])])
-    return ""
+def _describe_overlap(env: Env, seconds: float) -> str:
+    """How many test tasks of a world whose tasks are seeds are training tasks, in one line."""
+    if not isinstance(env.unwrapped, Signals):
+        return ""
+    shared, seen = count_shared_starts(env.unwrapped, seconds=seconds)
+    return f"{shared} of the first {SAMPLE} test tasks start as one of {seen:,} training tasks does"
+
+
+def _quote_error(error: Exception) -> str:
+    """An error of an environment, with the actions that led to it."""
+    kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
+    return "\n".join([f"{kind}{error}", *getattr(error, "__notes__", [])])

@@ -28,11 +28,11 @@ class Evidence:
     least: int
     cut: bool = False
 
-    def judge(self, *, refuted: bool) -> str:
-        """The verdict: one counterexample refutes, and only enough evidence shows."""
+    def judge(self, *, refuted: bool, doubted: bool = False) -> str:
+        """The verdict: one counterexample refutes, and only enough evidence without doubt shows."""
         if refuted:
             return REFUTED
-        return SHOWN if self.count >= self.least and not self.cut else NOT_SHOWN
+        return SHOWN if self.count >= self.least and not (self.cut or doubted) else NOT_SHOWN
 
     def __str__(self) -> str:
         few = f", at least {self.least} are needed" if self.count < self.least else ""

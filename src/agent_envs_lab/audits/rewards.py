@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from math import sqrt
-from statistics import NormalDist, mean, stdev
+from statistics import NormalDist, mean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -46,10 +46,14 @@ RANDOM = "random"
 
 @dataclass(frozen=True)
 class Share:
-    """The share `count / total` with Wilson's 95% interval [low, high] in [0, 1]."""
+    """The share `count / total` with Wilson's 95% interval [low, high] in [0, 1].
+
+    worth: how many independent ones the total is worth, by default all.
+    """
 
     count: int
     total: int
+    worth: float | None = None
 
     @property
     def share(self) -> float:
@@ -68,12 +72,16 @@ class Share:
 
     @property
     def _centre(self) -> float:
-        return (self.count + Z**2 / 2) / (self.total + Z**2)
+        return (self.share * self._size + Z**2 / 2) / (self._size + Z**2)
 
     @property
     def _half(self) -> float:
-        spread = self.count * (self.total - self.count) / self.total + Z**2 / 4
-        return Z * sqrt(spread) / (self.total + Z**2)
+        spread = self.share * (1 - self.share) * self._size + Z**2 / 4
+        return Z * sqrt(spread) / (self._size + Z**2)
+
+    @property
+    def _size(self) -> float:
+        return self.total if self.worth is None else self.worth
 
     def __str__(self) -> str:
         return f"{self.share:.1%} [{self.low:.1%}, {self.high:.1%}]"
@@ -118,9 +126,13 @@ class RewardAudit:
 
     @property
     def verdict(self) -> str:
-        """Refuted if a turn violates the contract, or a player is too good in enough episodes."""
-        enough = self.episodes >= self.least
-        return self.evidence.judge(refuted=bool(self.violation or (self.too_good and enough)))
+        """Refuted if a turn violates the contract, or a player is too good in enough episodes.
+
+        Not shown if one is above the limit, without certainty.
+        """
+        good = bool(self.too_good) and self.episodes >= self.least
+        above = any(earned.success.share > self.limit for earned in self.players.values())
+        return self.evidence.judge(refuted=good or bool(self.violation), doubted=above)
 
     @property
     def too_good(self) -> list[str]:
@@ -204,7 +216,7 @@ def audit_rewards(
     for name, plays in ((name, plays) for name, plays in played.items() if plays):
         returns = [sum(float(record.reward) for record in play) for play in plays]
         turns = [record.info.get("valid", True) for play in plays for record in play[1:]]
-        error = Z * stdev(returns) / sqrt(len(returns)) if len(returns) > 1 else 0.0
+        error = Z * float(np.std(returns, ddof=1)) / sqrt(len(returns)) if returns[1:] else 0.0
         solved = sum(bool(play[-1].info["success"]) for play in plays)
         earned[name] = Earned(
             Share(solved, len(plays)), mean(returns), error, float(np.mean(turns))

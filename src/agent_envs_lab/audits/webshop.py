@@ -1,4 +1,4 @@
-"""Players for the audits of WebShop-v0: an actor that revisits pages, and non-solvers.
+"""Players for the audits of WebShop: an actor that revisits pages, and non-solvers.
 
 They see only what an agent sees, and need `observation="text"`.
 """
@@ -38,7 +38,8 @@ _BUTTONS = frozenset(f"click[{text.lower()}]" for text in (BACK, NEXT, PREVIOUS,
 _BUY = f"click[{BUY.lower()}]"
 _CLICKS = 2  # clicks on a product's page
 _PRICE = re.compile(r"\$(\d+(?:\.\d+)?)")
-_LIMIT = re.compile(r"price lower than (\d+(?:\.\d+)?) dollars")
+LIMIT = 0.2  # below the limit, one product of eight is right
+_LIMIT = re.compile(r"(?:price lower than |\$)(\d+(?:\.\d+)?)")
 
 
 def actions(env: gym.Env[Any, Any], rng: np.random.Generator) -> Actor:

@@ -7,12 +7,15 @@ import typer
 
 from agent_envs.cli.console import make_console
 from agent_envs.cli.options import check_not_own, make_env, parse_assignment
+from agent_envs.cli.play import find_id
 
 
 def audit(
     env: Annotated[
         str,
-        typer.Argument(help="A registered id, package:MyWorld-v0, or package.module:Class."),
+        typer.Argument(
+            help="An id or its name, e.g. webshop, package:MyWorld-v0, or package.module:Class."
+        ),
     ],
     options: Annotated[
         list[str] | None,
@@ -35,6 +38,12 @@ def audit(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the audit.")] = 0,
     seconds: Annotated[float, typer.Option(min=1, help="Time of all audits together.")] = 300,
+    ladder: Annotated[
+        bool,
+        typer.Option(
+            "--ladder", help="Only play scripts that do not do the task, on split= or test."
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Audit the contract, the anchors and the rewards of any Gymnasium environment.
@@ -45,8 +54,25 @@ def audit(
     from agent_envs_lab.audits import audit as audit_env
     from agent_envs_lab.audits.evidence import NOT_SHOWN, REFUTED, SHOWN
 
+    env = find_id(env)
+    codes = {SHOWN: 0, REFUTED: 1, NOT_SHOWN: 2}
     given = dict(map(parse_assignment, options or ()))
-    check_not_own(given, "tasks", "episodes", "players", "word", "seed", "seconds", "json")
+    check_not_own(
+        given, "tasks", "episodes", "players", "word", "seed", "seconds", "ladder", "json"
+    )
+    if ladder:
+        from agent_envs_lab.ladder import climb_ladder
+
+        climbed = climb_ladder(
+            lambda split: make_env(env, given | {"split": split}, disable_env_checker=True),
+            test=str(given.get("split", "test")),
+            tasks=players,
+            seed=seed,
+            seconds=seconds,
+        )
+        told = climbed.json() | {"options": {k: v for k, v in given.items() if k != "split"}}
+        make_console().print(json.dumps(told) if as_json else str(climbed), soft_wrap=True)
+        raise typer.Exit(codes[climbed.verdict])
     world = make_env(env, given, disable_env_checker=True)
     actions = say_words(words) if words else None
     page = make_console()
@@ -64,4 +90,4 @@ def audit(
     said = json.dumps(found.json(), indent=1, default=str) if as_json else str(found)
     page.print(said, soft_wrap=True)
     world.close()
-    raise typer.Exit({SHOWN: 0, REFUTED: 1, NOT_SHOWN: 2}[found.verdict])
+    raise typer.Exit(codes[found.verdict])

@@ -57,7 +57,7 @@ def _checks(result: Result) -> list[str]:
     if about["reliability"] < about["wanted reliability"]:
         lines.append(
             f"reliability {about['reliability']:.2f} is below {about['wanted reliability']:.2f}: "
-            "raise --most"
+            "raise --most, with another --out"
         )
     return lines
 

@@ -38,7 +38,7 @@ from trainer.build import cores, derive, make_rollouts
 from trainer.play import episode_files as recorded
 from trainer.play.source import draw_tasks
 from trainer.run import metrics
-from trainer.run.checkpoint import Checkpoints
+from trainer.run.checkpoint import find_latest
 from trainer.run.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -112,11 +112,10 @@ def source_of(given: Path) -> Path:
 
     Raises:
         TruthError: There is neither.
+        CheckpointError: The run has no valid one.
     """
     if (given / "config.toml").is_file():
-        if (newest := Checkpoints(given / "checkpoints").latest()) is None:
-            raise TruthError(f"{given} has no checkpoint yet; train on with --resume")
-        return newest
+        return find_latest(given)
     if not (given / "config.json").is_file() and not (given / "adapter_config.json").is_file():
         raise TruthError(f"{given} is neither a run nor a checkpoint; give a run folder")
     return given

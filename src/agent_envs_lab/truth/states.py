@@ -82,7 +82,7 @@ def states(
                 raise NotReproducible(
                     f"task {recorded.task_id!r}: the environment drew from its np_random in "
                     f"turn {turn}, so its luck would count as the agent's; measure it with "
-                    "--plain, which gives copies fresh noise"
+                    "--plain, which gives copies fresh noise, and another --out"
                 )
         actors.append(actor)
     return actors

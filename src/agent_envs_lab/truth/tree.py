@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 CAUSES = (
-    "Either the world draws at random: measure it with --plain. Or it keeps state outside the "
-    "environment (attributes of a class, globals, files), which other episodes change: move it "
-    "into the environment, and mend its copy (copy.deepcopy)"
+    "Either the world draws at random: measure it with --plain and another --out. Or it keeps "
+    "state outside the environment (attributes of a class, globals, files), which other episodes "
+    "change: move it into the environment, and mend its copy (copy.deepcopy)"
 )
 
 

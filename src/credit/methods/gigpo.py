@@ -1,7 +1,7 @@
 """GiGPO: the trajectory's advantage plus an advantage among turns that start in the same state."""
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -63,6 +63,8 @@ class GiGPO(Options):
         ValueError: An option out of range.
     """
 
+    reads_anchors: ClassVar[bool] = True
+
     omega: Weight = 1.0
     gamma: Discount = 0.95
     baseline: Literal["trajectory", "step"] = "trajectory"
@@ -90,6 +92,10 @@ class GiGPO(Options):
         if self.anchors == "exact":
             return anchors.exact(turns.anchor, turns.group_of_turn)
         return anchors.similar(turns.anchor, turns.group_of_turn, self.threshold)
+
+    def describe(self, turns: Turns) -> dict[str, float]:
+        """For the log: `group_size`, turns for each state."""
+        return {"group_size": len(turns) / len(np.unique(self.state_ids(turns)))}
 
     def _compare_rows(self, x: Array, ids: ArrayLike) -> Array:
         """Values relative to those of their segment: [N], [N] -> [N]."""

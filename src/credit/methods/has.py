@@ -66,6 +66,17 @@ def project(values: ArrayLike, turns: Turns, *, clip: float = 2.0) -> Array:
     return bounded - (excess / np.maximum(length, 1))[turns.trajectory]
 
 
+def measure_drift(credit: ArrayLike, turns: Turns) -> float:
+    """Largest distance of a trajectory's sum of credits from its outcome: [N] -> scalar.
+
+    max |Σ_t credit_t - R|; 0 for an empty batch
+
+    Source: HAS §3.3 (Anchoring and conservation).
+    """
+    total = np.bincount(turns.trajectory, as_finite("credit", credit), len(turns.group))
+    return float(np.abs(total - turns.outcome).max(initial=0.0))
+
+
 PROMPT = """An agent worked on this task: {goal}
 Outcome: {outcome:g}.
 

@@ -1,7 +1,7 @@
 """HGPO: returns compared among turns with equal histories, of several lengths."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
@@ -42,6 +42,8 @@ class HGPO(Options):
     Raises:
         ValueError: An option out of range.
     """
+
+    reads_anchors: ClassVar[bool] = True
 
     levels: Annotated[int, counting("it counts earlier states")] = 2
     alpha: Annotated[float, nonnegative("it is an exponent of weights")] = 1.0

@@ -149,6 +149,10 @@ class MGR(Options):
         turns.check_binary("S(τ) of MGR is success (Eq. 6)")
         return stats.leave_one_out(turns.outcome, turns.group)[turns.trajectory]
 
+    def describe(self, turns: Turns) -> dict[str, float]:
+        """For the log: `p_retain`, the share of failures whose valid turns are still rewarded."""
+        return {"p_retain": self.p_retain(turns)}
+
     def p_retain(self, turns: Turns) -> float:
         """Probability that the gate keeps the positive sign. Eq. 8.
 

@@ -1,7 +1,7 @@
 """RTMC: values of actions less values of states, as means of returns over the group."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
@@ -44,6 +44,8 @@ class RTMC(Options):
     Raises:
         ValueError: An option out of range.
     """
+
+    reads_anchors: ClassVar[bool] = True
 
     gamma: Discount = 0.99
     prior: Annotated[float, nonnegative("it weights a value")] = 2.0

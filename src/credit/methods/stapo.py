@@ -115,7 +115,8 @@ class STAPO(GiGPO):
         singleton: H_n of a state that occurs once: "zero", or the "raw" entropy.
         masking: Part of the prompt that the blind prompt leaves out: "goal", "history" or "both";
             "none" masks no turn, which is GiGPO.
-        entropy: Find outliers of the "normalized" or of the plain "shannon" entropy (ablation).
+        entropy: Find outliers of the "normalized" or of the plain "shannon" entropy; "none" takes
+            every turn, "All" of Fig. 4 (ablations).
         penalty: "selective" puts P_TI on the outliers; "single" leaves it out, and the base KL on
             all turns is the only penalty (ablation).
         estimator: KL from full logits, "exact", or from sampled log-probabilities, "k3".
@@ -129,7 +130,7 @@ class STAPO(GiGPO):
     penalty_weight: TermWeight = 0.01
     singleton: Singleton = "zero"
     masking: Literal["both", "goal", "history", "none"] = "both"
-    entropy: Literal["normalized", "shannon"] = "normalized"
+    entropy: Literal["normalized", "shannon", "none"] = "normalized"
     penalty: Literal["selective", "single"] = "selective"
     estimator: Literal["exact", "k3"] = "exact"
 
@@ -143,8 +144,8 @@ class STAPO(GiGPO):
 
     def mask(self, turns: Turns) -> NDArray[np.bool_]:
         """Mask M of the turns that get the selective terms: [N] bool. Eq. 3."""
-        if self.masking == "none":
-            return np.zeros(len(turns), dtype=np.bool_)
+        if "none" in (self.masking, self.entropy):
+            return np.full(len(turns), self.masking != "none")
         return outliers(self.outlier_score(turns), self.lam)
 
     def weights(self, turns: Turns) -> tuple[Array, Array]:

@@ -9,24 +9,29 @@ that the update does not compute.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from agent_envs.web import ServerError, check_url
+from agent_envs.net.web import ServerError, check_url
 from trainer.learn.correction import Correction
 from trainer.options import STRICT, AboveZero, Count, NonNegative, Positive, Share
 
 if TYPE_CHECKING:
     from agent_envs.spaces import Picture
+    from trainer.model.chat import Chat
     from trainer.model.policy import Policy
 
 KEY = "VLLM_API_KEY"
 """Environment variable of the key of servers of vLLM, which read it, too."""
+_PLACEHOLDER = re.compile(r"<\w[^<>]*>")
 FORM = "<think>{thought}</think><action>{action}</action>"
+Trie: TypeAlias = "dict[int, Trie]"
+"""Replies as paths of tokens."""
 
 
 class EngineError(ServerError):
@@ -44,13 +49,19 @@ class Decoding:
     Attributes:
         temperature: Divides the logits; 0 is greedy (log-probabilities are those of temperature 1).
         max_reply_tokens: Longer replies are cut, but admissible actions are written in full.
-        decode: "free", or "admissible": the reply is `FORM` with an empty thought and one of the
-            admissible actions.
+        decode: "free"; "admissible": the reply is `FORM` with an empty thought and one of the
+            admissible actions; or "auto": that where the state lists actions, none of them with a
+            placeholder as in `search[<keywords>]`, else free.
     """
 
     temperature: NonNegative = 1.0
     max_reply_tokens: Positive = 64
-    decode: Literal["free", "admissible"] = "free"
+    decode: Literal["free", "admissible", "auto"] = "free"
+
+    def constrains(self, actions: Sequence[str], form: str) -> bool:
+        """Whether the reply is one of these actions, in an environment that reads this form."""
+        listed = bool(actions) and form == FORM and not any(map(_PLACEHOLDER.search, actions))
+        return self.decode == "admissible" or (self.decode == "auto" and listed)
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -145,7 +156,7 @@ class Prompt(NamedTuple):
     Attributes:
         ids: Tokens since the last reply, at least one.
         images: Images in these tokens, in order; the own engine only.
-        admissible: With `decode="admissible"`, the actions to choose from.
+        admissible: With constrained decoding, the actions to choose from.
         begun: How the reply begins.
     """
 
@@ -236,6 +247,23 @@ class Sampler:
         return self.engine.open(seeds, self.decoding, fresh=fresh)
 
 
+def make_trie(chat: Chat, actions: Sequence[str]) -> Trie:
+    """Replies with these actions as a trie of their tokens."""
+    root: Trie = {}
+    for action in actions:
+        node = root
+        for token in chat.reply(FORM.format(thought="", action=action)):
+            node = node.setdefault(token, {})
+    return root
+
+
+def list_allowed(trie: Trie, ids: Sequence[int]) -> Iterator[list[int]]:
+    """The tokens that a trie allows at each token of one of its replies."""
+    for token in ids:
+        yield list(trie)
+        trie = trie[token]
+
+
 def conversation_seeds(seed: int, first: int, count: int) -> list[int]:
     """Seeds of conversations number `first` to `first + count - 1` of one step."""
     return [
@@ -248,6 +276,5 @@ def check_length(length: int, limit: int) -> None:
     """Refuse a conversation that the model has no positions for."""
     if length > limit:
         raise ValueError(
-            f"a conversation of {length} tokens is longer than the model's {limit} positions; "
-            "lower max_turns or use context='turn'"
+            f"a conversation of {length} tokens is longer than the model's {limit} positions"
         )

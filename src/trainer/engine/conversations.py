@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, groupby
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 from transformers.cache_utils import Cache
 
-from trainer.engine import FORM, Decoding, Prompt, Reply, check_length
+from trainer.engine import Decoding, Prompt, Reply, Trie, check_length, make_trie
 from trainer.model.logprobs import NEVER
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ LEAST = 32
 """Fewest tokens in common that are worth a forward pass of their own."""
 _CPU_CHUNK = 1024  # most tokens of a forward pass; small chunks pad less and fit the CPU cache
 _WIDE = 65536
-Trie: TypeAlias = "dict[int, Trie]"
 
 
 class Conversations:
@@ -66,8 +65,8 @@ class Conversations:
         by_number = {row.number: row for row in self._rows}
         asked = [by_number[number] for number in rows]
         for row, prompt, seed in zip(asked, prompts, seeds, strict=True):
-            constrained = self.decoding.decode == "admissible"
-            row.start(prompt, seed, self._make_trie(prompt) if constrained else None)
+            trie = make_trie(self.policy.chat, prompt.admissible) if prompt.admissible else None
+            row.start(prompt, seed, trie)
             row.reply.version = self.version
         with self.policy.computing():
             while active := [place for place, row in enumerate(self._rows) if not row.done]:
@@ -78,15 +77,6 @@ class Conversations:
         for row in asked:
             row.reply.text = self.policy.chat.text(row.reply.ids)
         return [row.reply for row in asked]
-
-    def _make_trie(self, prompt: Prompt) -> Trie:
-        """Replies with the admissible actions as a trie of their tokens."""
-        root: Trie = {}
-        for action in prompt.admissible:
-            node = root
-            for token in self.policy.chat.reply(FORM.format(thought="", action=action)):
-                node = node.setdefault(token, {})
-        return root
 
     def _drop_others(self, numbers: Sequence[int]) -> None:
         """Drop all other rows, and move the last of those kept to their places."""
@@ -227,8 +217,8 @@ class Conversations:
         entropies = -torch.linalg.vecdot(p, logprobs)
         if not torch.isfinite(entropies).all():
             raise FloatingPointError(
-                f"the logits of {self.policy.name!r} are NaN or infinite; resume from an earlier "
-                "checkpoint"
+                f"the logits of {self.policy.name!r} are NaN or infinite; delete the run's newest "
+                "checkpoint and continue from the one before with --resume"
             )
         if temperature == 0:
             tokens = scores.argmax(-1, keepdim=True)
@@ -337,11 +327,14 @@ class _Row:
 
 def mask_logits(logits: Tensor, rows: Sequence[_Row]) -> Tensor:
     """Logits [A, V] with the tokens masked that a row cannot have next."""
-    if any(row.node is not None for row in rows):
-        pairs = [(i, token) for i, row in enumerate(rows) for token in row.allowed]
+    if chosen := [i for i, row in enumerate(rows) if row.node is not None]:
+        pairs = [(i, token) for i in chosen for token in rows[i].allowed]
         places = tuple(torch.tensor(pairs, device=logits.device).T)
-        return torch.full_like(logits, NEVER).index_put(places, logits[places])
-    if pairs := [(i, token) for i, row in enumerate(rows) for token in row.without]:
+        kept = logits[places]
+        logits = logits.index_fill(0, torch.tensor(chosen, device=logits.device), NEVER)
+        logits = logits.index_put(places, kept)
+    free = [i for i, row in enumerate(rows) if row.node is None]
+    if pairs := [(i, token) for i in free for token in rows[i].without]:
         places = tuple(torch.tensor(pairs, device=logits.device).T)
         return logits.index_put(places, logits.new_tensor(NEVER))
     return logits

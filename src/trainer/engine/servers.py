@@ -11,8 +11,8 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from agent_envs import web
-from agent_envs.web import BadAnswerError, NoAnswerError, choose_delay
+from agent_envs.net import web
+from agent_envs.net.web import BadAnswerError, NoAnswerError, choose_delay
 from trainer.engine import KEY, EngineError
 from trainer.engine.worker import WORKER
 from trainer.scale import parallel

@@ -205,7 +205,7 @@ class VLLMSession:
         if self.decoding.decode != "free":
             raise ValueError(
                 f'decode={self.decoding.decode!r} needs engine.name="own": vLLM would cut a choice '
-                "into other tokens than training computes"
+                "into other tokens than training computes; or set sampling.decode=free"
             )
 
     def room(self, row: int) -> int:
@@ -267,7 +267,7 @@ class InProcess:
                     worker_extension_cls=WORKER,
                     **chosen,
                 )
-        except (OSError, RuntimeError, TypeError, ValueError) as error:
+        except (AttributeError, OSError, RuntimeError, TypeError, ValueError) as error:
             raise EngineError(
                 f"vLLM does not start ({type(error).__name__}: {error}); look at engine.options"
                 ", e.g. gpu_memory_utilization, or start it as a server and set engine.urls"

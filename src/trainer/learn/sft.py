@@ -10,14 +10,15 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from pydantic.dataclasses import dataclass
 
 from agent_envs.experts import expert as make_expert
-from agent_envs.experts import expert_class
 from agent_envs.vector import call_concurrently, waits
 from agent_envs.workers import apply_to
-from trainer.engine import FORM
-from trainer.options import STRICT, Count, NonNegative, Positive
+from trainer.engine import FORM, Decoding, list_allowed, make_trie
+from trainer.learn.rows import join_values
+from trainer.options import STRICT, Count, NonNegative, Positive, Share
 from trainer.play.environments import reply_form
 from trainer.play.episode import TextEpisode
 from trainer.play.failures import EpisodeError, Failure, lose_episode
@@ -28,11 +29,20 @@ if TYPE_CHECKING:
     import gymnasium as gym
     from torch import Tensor
 
+    from agent_envs.panels import Panel
     from trainer.learn.batch import Batch
     from trainer.learn.learner import Learner
     from trainer.learn.rows import Row
     from trainer.model.policy import Policy
     from trainer.play.rollout import Rollouts
+
+
+FREELY = Decoding()
+"""Replies that are no choice among listed actions."""
+_HELD_OUT = 16  # tasks whose demonstrations tell how well a policy imitates, a fifth at most
+CHECK = 10
+"""Steps between measurements of it."""
+_PATIENCE = 5  # measurements whose mean has to be above that of those before
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -41,27 +51,22 @@ class Sft:
 
     Attributes:
         steps: Supervised steps before reinforcement learning, 0 for none.
+        until: The steps end sooner, once the policy gives this share of the expert's replies on
+            training tasks that are left out of them; 0 takes all steps.
         expert: Who demonstrates: "explorer", which knows only what it was shown, "oracle", which
-            reads the solution, or a class "package.module:Name" of your own.
+            reads the solution, or a class "package.module:Name" of your own. "auto": the explorer
+            of the environment; if it has none, there is no warm start.
         episodes: Demonstrations of a step.
         learning_rate: Peak learning rate of the warm start.
         warmup: Steps of linear warm-up.
     """
 
     steps: Count = 0
+    until: Share = 0.0
     expert: str = "explorer"
     episodes: Positive = 16
     learning_rate: NonNegative = 1e-4
     warmup: Count = 0
-
-
-def require_expert(rollouts: Rollouts, name: str) -> None:
-    """Check that the environment of the rollouts has an expert of this name.
-
-    Raises:
-        ValueError: It has none; the message lists those it has.
-    """
-    apply_to(rollouts.envs(1)[0], expert_class, name)
 
 
 def attempt_demonstrations(
@@ -69,39 +74,40 @@ def attempt_demonstrations(
     tasks: Sequence[Task],
     policy: Policy,
     expert: str = "explorer",
+    decoding: Decoding = FREELY,
     *,
-    thoughts: bool = True,
+    solved: bool = True,
 ) -> list[Episode | Failure]:
     """Episodes of an expert; the processes divide the tasks.
 
-    Those that the expert did not solve are left out. Some environments may fail. Observations are
-    the messages that a policy would read.
+    Some environments may fail. Observations are the messages that a policy would read.
 
     Args:
         rollouts: Rollouts whose environments are played.
         tasks: Tasks to play.
         policy: Policy whose tokenizer encodes the episodes.
         expert: Name of the expert, see `agent_envs.expert`.
-        thoughts: Whether replies have the expert's thoughts. False where sampling leaves them
-            empty, as with `decode="admissible"`: the policy would learn what it cannot say.
+        decoding: How the policy replies. Where it chooses among the admissible actions, a
+            demonstration is such a choice, too, without the expert's thoughts.
+        solved: Leave out the episodes that the expert did not solve.
 
     Raises:
-        ValueError: The expert solved none of the tasks.
+        ValueError: There is no episode then.
     """
     from trainer.scale import parallel
 
     mine = [tasks[number] for number in parallel.share(len(tasks))]
-    parts = parallel.gather(partial(_play_tasks, rollouts, mine, expert, thoughts))
+    parts = parallel.gather(partial(_play_tasks, rollouts, mine, expert, decoding))
     played = [one for part in parts for one in part]
     failed = sum(isinstance(one, Failure) for one in played)
-    solved = [one for one in played if isinstance(one, Failure) or one.success]
-    if len(solved) == failed < len(tasks):
+    shown = [one for one in played if isinstance(one, Failure) or one.success or not solved]
+    if len(shown) == failed < len(tasks):
         raise ValueError(
             f"the expert {expert!r} solved none of {len(tasks)} tasks in "
             f"{rollouts.env.max_turns} turns; raise env.max_turns or sft.episodes, or use another "
             "sft.expert"
         )
-    return [one if isinstance(one, Failure) else _try_to_encode(one, policy) for one in solved]
+    return [one if isinstance(one, Failure) else _try_to_encode(one, policy) for one in shown]
 
 
 def _try_to_encode(shown: Episode, policy: Policy) -> Episode | Failure:
@@ -115,7 +121,7 @@ def _try_to_encode(shown: Episode, policy: Policy) -> Episode | Failure:
 
 
 def _play_tasks(
-    rollouts: Rollouts, tasks: Sequence[Task], expert: str, thoughts: bool
+    rollouts: Rollouts, tasks: Sequence[Task], expert: str, decoding: Decoding
 ) -> list[Episode | Failure]:
     """The expert's episodes, at the same time if the environments wait for servers."""
     (first,) = rollouts.envs(1)
@@ -126,7 +132,7 @@ def _play_tasks(
         task, context = tasks[number], rollouts.prompt.context
         try:
             with lose_episode(task):  # also if its worker process ends
-                return apply_to(env, _play, task, expert, context, thoughts)
+                return apply_to(env, _play, task, expert, context, decoding)
         except EpisodeError as error:
             rollouts.discard(env)
             return error.failure
@@ -135,7 +141,9 @@ def _play_tasks(
     return call_concurrently(calls) if envs else [call() for call in calls]
 
 
-def _play(env: gym.Env[str, str], task: Task, name: str, context: str, thoughts: bool) -> Episode:
+def _play(
+    env: gym.Env[str, str], task: Task, name: str, context: str, decoding: Decoding
+) -> Episode:
     """Play one task with an expert; the steps have no tokens yet.
 
     Raises:
@@ -150,11 +158,15 @@ def _play(env: gym.Env[str, str], task: Task, name: str, context: str, thoughts:
     while not episode.done:
         with lose_episode(task, episode.steps):
             action, thought = expert.act(), expert.think()
+        listed = list(episode.info["admissible_actions"])
+        chooses = action in listed and decoding.constrains(listed, form)
         message, reply = episode.message, form.format(thought="", action=action)
         with lose_episode(task, episode.steps, (episode.observation, reply)):
             episode.step(reply)
-        said = form.format(thought=thought if thoughts else "", action=action)
-        shown.append(replace(episode.steps[-1], observation=message, reply=said, action=action))
+        said = form.format(thought="" if chooses else thought, action=action)
+        step = replace(episode.steps[-1], observation=message, reply=said, action=action)
+        step.admissible = listed if chooses else None
+        shown.append(step)
     return Episode(
         task.task_id,
         episode.goal,
@@ -176,6 +188,8 @@ def encode_demonstration(episode: Episode, policy: Policy) -> None:
             ids = chat.after(past.reply_ids, step.observation)
         step.prompt_ids = expand_images(policy, ids, step.images)
         step.reply_ids, past = list(chat.reply(step.reply)), step
+        if step.admissible is not None:
+            step.allowed = list(list_allowed(make_trie(chat, step.admissible), step.reply_ids))
 
 
 def imitate(learner: Learner[Policy], rows: Sequence[Row]) -> dict[str, float]:
@@ -197,3 +211,38 @@ def imitate(learner: Learner[Policy], rows: Sequence[Row]) -> dict[str, float]:
         return logprobs, {"entropy": entropies}
 
     return learner.step(rows, measure_likelihood)
+
+
+def split_tasks(tasks: Panel) -> tuple[Panel, Panel]:
+    """The tasks of a warm start, and those that are left out to measure it; all for few tasks."""
+    held_out = tasks.choose_part(max(1, min(_HELD_OUT, len(tasks) // 5)))
+    rest = [one for one in tasks.task_ids if one not in set(held_out.task_ids)]
+    return (replace(tasks, task_ids=tuple(rest)), held_out) if rest else (tasks, held_out)
+
+
+def measure_imitation(policy: Policy, rows: Sequence[Row], *, tokens: int) -> float:
+    """Share of the expert's replies in `rows` that the policy would give, if it was greedy."""
+    from trainer.learn.batch import annotate_rows  # torch: workers do without
+    from trainer.learn.update import evaluate_replies
+    from trainer.model.logprobs import are_likeliest
+
+    def find_hits(batch: Batch) -> Tensor:
+        return evaluate_replies(policy, batch, are_likeliest, 1.0)
+
+    with policy.computing():
+        hits = annotate_rows(rows, find_hits, tokens=tokens, device=policy.device)
+    _, firsts = np.unique(join_values(rows, "turn"), return_index=True)
+    return float(np.minimum.reduceat(hits, firsts).mean())
+
+
+def find_end(measured: Sequence[float], wanted: float) -> str:
+    """Why a warm start ends after these measurements, "" if it goes on.
+
+    A single measurement has an error of some hundredths, so means of five are compared.
+    """
+    if measured[-1] >= wanted:
+        return f"that is sft.until={wanted:g}"
+    before, last = measured[-2 * _PATIENCE : -_PATIENCE], measured[-_PATIENCE:]
+    if len(before) == _PATIENCE and sum(last) <= sum(before):
+        return "it has not risen for ten measurements"
+    return ""

@@ -39,7 +39,7 @@ def token_logprobs(policy: Policy, batch: Batch, *, temperature: float = 1.0) ->
     allowed tokens if decoding was constrained. Memory is that of `logprobs.CHUNK` logits, however
     many tokens there are.
     """
-    return _evaluate_replies(policy, batch, logprobs.logprobs, temperature)
+    return evaluate_replies(policy, batch, logprobs.logprobs, temperature)
 
 
 def token_logprobs_and_entropies(
@@ -50,7 +50,7 @@ def token_logprobs_and_entropies(
     The entropies have gradients if `gradient` is true.
     """
     value = logprobs.with_entropy_gradients if gradient else logprobs.with_entropies
-    found, entropies = _evaluate_replies(policy, batch, value, temperature).unbind(-1)
+    found, entropies = evaluate_replies(policy, batch, value, temperature).unbind(-1)
     return found, entropies
 
 
@@ -63,12 +63,13 @@ def token_scores(policy: Policy, batch: Batch, *, temperature: float = 1.0) -> T
     return replies.scores(policy.logits(batch.ids, batch.keep, **policy.prepare_inputs(batch)))
 
 
-def _evaluate_replies(
+def evaluate_replies(
     policy: Policy,
     batch: Batch,
     value: Callable[[Replies, Tensor, Head], Tensor],
     temperature: float,
 ) -> Tensor:
+    """A value of each reply token by a function of `trainer.model.logprobs`: -> [P] or more."""
     replies = Replies(batch.target, policy.vocabulary, temperature, batch.allowed)
     inputs = policy.prepare_inputs(batch)
     return policy.apply_head(batch.ids, batch.keep, partial(value, replies), **inputs)

@@ -28,7 +28,7 @@ from trainer.errors import RecipeError
 from trainer.learn.batch import annotate_rows
 from trainer.learn.learner import Learner
 from trainer.learn.rows import join_values, minibatches, set_values
-from trainer.methods.method import Credited, Method
+from trainer.methods.method import Credited, Method, describe_turns
 from trainer.options import STRICT, AboveZero, Positive, Share
 
 if TYPE_CHECKING:
@@ -165,6 +165,7 @@ class WithCritic(Method):
             rows, size=self.update.minibatch, epochs=options.epochs, rng=experience.rng
         )
         figures = {
+            **describe_turns(self.estimator, experience.turns),
             "explained_variance": gae.explain_variance(returns, values),
             "value_loss": float(np.mean([self.learner.step(p, loss)["loss"] for p in parts])),
         }

@@ -1,7 +1,8 @@
 """iStar and PRIME: a model beside the policy whose log-ratio to a reference is the reward.
 
-The model starts as the policy and is an adapter of its own or a second model. Each step it first
-rewards the new rollouts, then takes one step on its preference loss, then the policy is updated
+The model starts as the policy, or as another one of its vocabulary, and is an adapter of its own or
+a second model. Each step it first
+rewards the new rollouts, then learns from its preference loss, then the policy is updated
 (iStar, Algorithm 1). iStar's reference is the sampling policy, whose log-probabilities are
 recorded; PRIME's is the start of training. No third model is in memory.
 """
@@ -9,6 +10,7 @@ recorded; PRIME's is the start of training. No third model is in memory.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,18 +26,21 @@ import credit
 from credit.losses import k3, segment_sum
 from credit.methods import istar
 from credit.rows import average_advantage
+from trainer.build import load_policy
 from trainer.engine.own import OwnEngine
 from trainer.errors import RecipeError
 from trainer.learn.learner import Learner
 from trainer.learn.rows import credit_rows, join_values, set_values
 from trainer.learn.update import recompute_logprobs, token_logprobs
 from trainer.methods.method import Credited, Method
+from trainer.model import pretrained
 from trainer.options import STRICT, AboveZero, Count
 from trainer.play.failures import split_attempts
 from trainer.play.records import Task
 from trainer.scale import parallel
 
 if TYPE_CHECKING:
+    from credit import Turns
     from trainer.learn.batch import Batch
     from trainer.learn.rows import Row
     from trainer.methods.method import Experience
@@ -49,21 +54,28 @@ _WORSE = 0.2
 
 @dataclass(frozen=True, config=STRICT)
 class ImplicitOptions:
-    """The model of implicit rewards of credit.name istar or prime; it starts as the policy.
+    """The model of implicit rewards of credit.name istar or prime.
 
     Attributes:
+        model: What it starts as, named as `policy.model` and with the policy's other options; ""
+            for the policy itself. It must have the policy's vocabulary. A model that reads no
+            images gets only the tokens in their place.
         learning_rate: Learning rate of the model.
         beta: β, scale of the rewards.
         threshold: The better outcome of a pair lies above it, the worse one does not.
         level: Rewards of whole turns ("turn"), or of each token ("token", ablation).
+        minibatch: Rows of an optimiser step, as of `update.minibatch` (iStar Sec. 4.1 has one
+            batch size for both models and does not say of what); 0 for one step on everything.
         play: Play a task of each group with the model every so many steps, to see whether it is
             still a policy; 0 for never.
     """
 
+    model: str = ""
     learning_rate: AboveZero = 1e-6
     beta: AboveZero = 0.05
     threshold: float = 0.0
     level: Literal["turn", "token"] = "turn"
+    minibatch: Count = 0
     play: Count = 0
 
 
@@ -87,17 +99,45 @@ class WithPRM(Method):
                 f"credit.models.prm.play={self.options.play} works with one process, but torchrun "
                 f"started {parallel.size()}; set it to 0"
             )
+        if self.options.model:
+            self._check_model(self.options.model, recipe.policy.model)
+
+    def _check_model(self, name: str, policy: str) -> None:
+        """Refuse a model that does not read the policy's tokens, or that should play for it."""
+        if self.options.play:
+            raise RecipeError(
+                f"credit.models.prm.play={self.options.play} tells whether a copy of the policy "
+                f"still plays, and credit.models.prm.model={name!r} is none; set the first to 0, "
+                'or the second to ""'
+            )
+        own, other = (
+            pretrained.open_model(each).config.get_text_config().vocab_size
+            for each in (policy, name)
+        )
+        if own != other:
+            raise RecipeError(
+                f"credit.models.prm.model={name!r} has a vocabulary of {other:,} tokens and "
+                f"policy.model={policy!r} one of {own:,}, but it must read the policy's tokens; "
+                'name a model with the same vocabulary, or set it to "" for a copy of the policy'
+            )
 
     def begin(self, policy: Policy, folder: Path) -> None:
-        """Make the model, a copy of the policy."""
+        """Make the model, a copy of the policy unless the options name another."""
         super().begin(policy, folder)
         options = replace(self.recipe.update, learning_rate=self.options.learning_rate)
-        self.learner = Learner(policy.twin("prm"), options, folder=folder)
+        if self.options.model:
+            model = load_policy(replace(self.recipe.policy, model=self.options.model))
+            if policy.is_sharded:
+                model.shard()
+        else:
+            model = policy.twin("prm")
+        self.learner = Learner(model, options, folder=folder)
 
     def credit(self, experience: Experience) -> Credited:
         """Advantages from the model's rewards; then the model is trained on the same rows."""
-        logprobs = self._logprobs(self.learner.model, experience.rows)
         reference = self._reference(experience.rows)
+        scored = set_values(experience.rows, reference=reference.numpy())
+        logprobs = self._logprobs(self.learner.model, scored)
         turn = torch.from_numpy(join_values(experience.rows, "turn"))
         token = istar.token_rewards(logprobs, reference, beta=self.options.beta)
         rewards = segment_sum(token, turn, len(experience.turns)).numpy()
@@ -115,8 +155,12 @@ class WithPRM(Method):
         else:
             advantage = credit.estimate(self.estimator, turns, experience.rng)
             rows = credit_rows(experience.rows, advantage)
-        figures = {"prm_kl": float(k3(reference, logprobs).mean()), **self._play_model(experience)}
-        return Credited(rows, advantage, figures | self._learn(experience, rewards))
+        figures = {
+            "implicit_reward": float(rewards.mean()),
+            "prm_kl": float(k3(reference, logprobs).mean()),
+            **self._play_model(experience),
+        }
+        return Credited(rows, advantage, figures | self._learn(experience, scored, rewards))
 
     def _play_model(self, experience: Experience) -> dict[str, float]:
         """How the model plays a task of each group, if it is its turn; warns if it cannot."""
@@ -162,32 +206,52 @@ class WithPRM(Method):
                 return self._logprobs(self.policy, rows)
         return torch.from_numpy(join_values(rows, "logprobs"))
 
-    def _learn(self, experience: Experience, rewards: NDArray[np.float64]) -> dict[str, float]:
-        """One step on the preference loss; returns values to log, e.g. the pair accuracy before it.
+    def _learn(
+        self, experience: Experience, scored: list[Row], rewards: NDArray[np.float64]
+    ) -> dict[str, float]:
+        """Steps on the preference loss; returns values to log, e.g. the pair accuracy before them.
 
         The gradient of the loss by the return of each trajectory is computed first. The rest is
         linear in the log-probabilities of tokens and runs in microbatches.
         """
-        turns = experience.turns
-        returns = torch.tensor(
-            np.bincount(turns.trajectory, rewards, len(turns.group)), requires_grad=True
-        )
+        turns, prime = experience.turns, isinstance(self.estimator, credit.Prime)
+        owner = turns.trajectory[[row.turn[0] for row in scored]]
+        returns = np.bincount(turns.trajectory, rewards, len(turns.group)).astype(np.float64)
         pairs = istar.preference_pairs(turns, threshold=self.options.threshold)
         figures = {"prm_pairs": float(len(pairs))}
-        if isinstance(self.estimator, credit.Prime):
-            loss = istar.prime_loss(returns, torch.from_numpy(turns.outcome.copy()))
-        elif len(pairs):
-            loss = istar.dpo_loss(returns, pairs)
-        else:
-            return figures  # all groups have equal outcomes: no preference
         if len(pairs):
-            figures["prm_accuracy"] = istar.measure_accuracy(returns.detach().numpy(), pairs)
-        (slope,) = torch.autograd.grad(loss, returns)
-        pull = -self.options.beta * slope.numpy()[turns.trajectory]
-        rows = [row for row in credit_rows(experience.rows, pull) if any(row.advantage or ())]
-        objective = partial(self._weigh_logprobs, self.learner.model)
-        step = self.learner.step(rows, objective, aggregate="sum")
-        return figures | {"prm_loss": loss.item(), "prm_grad_norm": step["grad_norm"]}
+            figures["prm_accuracy"] = istar.measure_accuracy(returns, pairs)
+        units = np.arange(len(turns.group))[:, None] if prime else pairs
+        steps: list[tuple[float, float]] = []
+        for part in cut_units(
+            units, turns.group, owner, size=self.options.minibatch, rng=experience.rng
+        ):
+            rows = [scored[i] for i in np.flatnonzero(np.isin(owner, part))]
+            if steps:  # the model has changed
+                returns = self._measure_returns(rows, turns)
+            known = torch.tensor(returns, requires_grad=True)
+            if prime:
+                here = torch.from_numpy(part[:, 0])
+                loss = istar.prime_loss(known[here], torch.from_numpy(turns.outcome[part[:, 0]]))
+            else:
+                loss = istar.dpo_loss(known, part)
+            (slope,) = torch.autograd.grad(loss, known)
+            pull = -self.options.beta * slope.numpy()[turns.trajectory]
+            rows = [row for row in credit_rows(rows, pull) if any(row.advantage or ())]
+            objective = partial(self._weigh_logprobs, self.learner.model)
+            step = self.learner.step(rows, objective, aggregate="sum")
+            steps.append((loss.item(), step["grad_norm"]))
+        if steps:
+            figures["prm_loss"], figures["prm_grad_norm"] = np.mean(steps, 0).tolist()
+        return figures
+
+    def _measure_returns(self, rows: list[Row], turns: Turns) -> NDArray[np.float64]:
+        """Sum of the model's rewards over each trajectory, 0 for those without a row: -> [M]."""
+        reference = torch.from_numpy(join_values(rows, "reference"))
+        known = self._logprobs(self.learner.model, rows)
+        token = istar.token_rewards(known, reference, beta=self.options.beta).numpy()
+        owner = turns.trajectory[join_values(rows, "turn")]
+        return np.bincount(owner, token, len(turns.group)).astype(np.float64)
 
     def _weigh_logprobs(self, policy: Policy, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         logprobs = token_logprobs(policy, batch, temperature=self.recipe.sampling.temperature)
@@ -201,3 +265,36 @@ class WithPRM(Method):
         """Restore the model and its optimiser."""
         self.learner.model.set_weights(state["weights"])
         self.learner.load_state_dict(state["learner"])
+
+
+def cut_units(
+    units: NDArray[np.intp],
+    group: NDArray[np.int64],
+    owner: NDArray[np.int64],
+    *,
+    size: int,
+    rng: np.random.Generator,
+) -> Iterator[NDArray[np.intp]]:
+    """The trajectories, or the pairs of them, of each optimiser step: [K, 1 or 2] -> parts.
+
+    Those of a group follow each other, in random order, so that few rows are read in two steps. A
+    part ends before its trajectories have more than `size` rows; one unit alone may have more.
+
+    Args:
+        units: Trajectories of each unit.
+        group: Group of each trajectory, [M].
+        owner: Trajectory of each row.
+        size: Rows of a step; 0 for all units at once, in their order.
+        rng: Generator of the order.
+    """
+    if size and len(units):
+        names, place = np.unique(group, return_inverse=True)
+        of_group = rng.permutation(len(names))[place[units[:, 0]]]
+        units = units[np.lexsort((rng.random(len(units)), of_group))]
+    rows = np.bincount(owner, minlength=len(group))
+    start = 0
+    for end in range(1, len(units) + 1):
+        whole = end == len(units)
+        if whole or (size and rows[np.unique(units[start : end + 1])].sum() > size):
+            yield units[start:end]
+            start = end

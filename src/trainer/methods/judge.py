@@ -1,6 +1,6 @@
 """HAS with a language model as judge, which labels the turns of each trajectory once.
 
-The endpoint is any server of OpenAI's chat completions (`agent_envs.endpoint`). If it fails for
+The endpoint is any server of OpenAI's chat completions (`agent_envs.net.endpoint`). If it fails for
 good, the run stops; `--resume` continues it with the labels so far.
 """
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic.dataclasses import dataclass
 
-from agent_envs.endpoint import Endpoint, open_endpoint
+from agent_envs.net.endpoint import Endpoint, open_endpoint
 from credit import Judge
 from trainer.errors import RecipeError
 from trainer.methods.method import Method

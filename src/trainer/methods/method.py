@@ -71,6 +71,11 @@ class Credited(NamedTuple):
     failures: tuple[Failure, ...] = ()
 
 
+def describe_turns(estimator: Any, turns: Turns) -> dict[str, float]:
+    """What an estimator with a method `describe(turns)` tells of a batch, by name, for the log."""
+    return dict(estimator.describe(turns)) if hasattr(estimator, "describe") else {}
+
+
 class Method:
     """A method that only uses an estimator; base class of methods with a model of their own.
 
@@ -114,7 +119,8 @@ class Method:
 
     def credit(self, experience: Experience) -> Credited:
         """Credit of the rollouts of a step; a model of the method is trained on them, too."""
-        turns, figures = experience.turns, {}
+        turns = experience.turns
+        figures = describe_turns(self.estimator, turns)
         if "gold_logprob" in self.needs:
             gold = score_answers(
                 self.policy,
@@ -123,7 +129,7 @@ class Method:
                 reference=self.needs_reference,
             )
             turns = replace(turns, gold_logprob=gold)
-            figures = {"gold_probability": float(np.exp(gold).mean())}
+            figures["gold_probability"] = float(np.exp(gold).mean())
         advantage = parallel.run_on_first(
             lambda: credit.estimate(self.estimator, turns, experience.rng)
         )

@@ -182,6 +182,12 @@ def load_weights(folder: Path, number: int) -> dict[str, Tensor]:
     return found
 
 
+def find_last(folder: Path) -> int:
+    """The last round whose model was trained, -1 if there is none."""
+    found = (folder / "rounds").glob(f"round_*/{MANIFEST}")
+    return max((int(path.parent.name.removeprefix("round_")) for path in found), default=-1)
+
+
 def read_manifest(folder: Path, number: int) -> dict[str, Any]:
     """The manifest of a round; empty if it was not trained yet."""
     path = round_path(folder, number) / MANIFEST

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from trainer.learn.batch import collate, passes
 from trainer.learn.prompts import make_scored_row, prompts
 from trainer.learn.rows import credit_rows
 from trainer.learn.update import token_logprobs, token_scores
-from trainer.methods.method import Credited, Method
+from trainer.methods.method import Credited, Method, describe_turns
 from trainer.model.logprobs import CHUNK
 
 if TYPE_CHECKING:
@@ -46,8 +46,13 @@ class WithSTAPO(Method):
         """The advantage, and a function that adds the selective terms to the update."""
         advantage = self.estimator(experience.turns, experience.rng)
         chosen = np.flatnonzero(self.estimator.mask(experience.turns))
-        figures = {"outliers": len(chosen) / len(experience.turns), "selective_seconds": 0.0}
-        weights = np.stack(self.estimator.weights(experience.turns), axis=1)
+        turns = experience.turns
+        figures = {
+            **describe_turns(self.estimator, turns),
+            "outliers": len(chosen) / len(turns),
+            "selective_seconds": 0.0,
+        }
+        weights = np.stack(self.estimator.weights(turns), axis=1)
         terms = _Terms(self, self._pairs(experience.episodes, chosen.tolist()), weights, figures)
         return Credited(
             credit_rows(experience.rows, advantage),
@@ -79,6 +84,7 @@ class _Terms:
     outliers: dict[int, tuple[Row, Row]]
     weights: NDArray[np.float64]
     figures: dict[str, float]
+    seen: list[list[float]] = field(default_factory=list)
 
     def __call__(self, rows: Sequence[Row]) -> float:
         """Add the gradients of minus the terms; returns their loss in this process."""
@@ -93,10 +99,17 @@ class _Terms:
         for part, counts in passes(longer, self.method.recipe.update.tokens, replies=few):
             full, less = (collate([side[i] for i in part], self.device) for side in (aware, blind))
             weights = torch.from_numpy(self.weights[[here[i] for i in part]]).to(self.device)
-            loss = -self._gain(full, less, counts * weights).sum() / len(turns)
+            reward, penalty = self._compute_terms(full, less, len(part))
+            each = counts * weights
+            gain = stapo.selective_objective(reward, penalty, (each[:, 0], each[:, 1]))
+            loss = -gain.sum() / len(turns)
             torch.autograd.backward(loss)
             total += loss.item()
+            self.seen.extend(torch.stack([reward, penalty], 1).tolist())
         self.figures["selective_seconds"] += time.monotonic() - began
+        if self.seen:
+            means = np.mean(self.seen, axis=0).tolist()
+            self.figures.update(trajectory_reward=means[0], trajectory_penalty=means[1])
         return total
 
     @property
@@ -104,9 +117,9 @@ class _Terms:
         """Device of the policy."""
         return self.method.policy.device
 
-    def _gain(self, aware: Batch, blind: Batch, weights: Tensor) -> Tensor:
-        """Weighted terms of each row: -> [B]."""
-        policy, count = self.method.policy, len(weights)
+    def _compute_terms(self, aware: Batch, blind: Batch, count: int) -> tuple[Tensor, Tensor]:
+        """R_TA and P_TI of each row: -> [B], [B]."""
+        policy = self.method.policy
         exact = self.method.estimator.estimator == "exact"
         temperature = self.method.recipe.sampling.temperature
         score = partial(token_scores if exact else token_logprobs, policy, temperature=temperature)
@@ -116,4 +129,4 @@ class _Terms:
         seeing, guessing = score(aware), score(blind)
         reward = divergence(seeing, guessing, aware.row, count)
         penalty = divergence(guessing, reference, aware.row, count)
-        return stapo.selective_objective(reward, penalty, (weights[:, 0], weights[:, 1]))
+        return reward, penalty

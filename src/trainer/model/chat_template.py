@@ -66,6 +66,12 @@ class ReplyForm(NamedTuple):
         return text.removeprefix("<think>") if text.startswith("<think>") else f"</think>{text}"
 
 
+_OTHER = (
+    "use an instruct model of another family, or set tokenizer.chat_template and save it with the "
+    "model"
+)
+
+
 class ChatTemplate:
     """The chat template of a tokenizer.
 
@@ -91,7 +97,7 @@ class ChatTemplate:
         if not tokenizer.chat_template:
             self.refuse("is missing")
         if unread := [name for name in options if name not in str(tokenizer.chat_template)]:
-            self.refuse(f"does not read {unread[0]!r}, an option of policy.template")
+            self.refuse(f"does not read {unread[0]!r}", "leave it out of policy.template")
         turns = [("user", MESSAGE), ("assistant", REPLY), ("user", MESSAGE)]
         try:
             self._lists = MESSAGE not in self.render(turns)
@@ -111,13 +117,10 @@ class ChatTemplate:
         }
         self._written_control = lru_cache(maxsize=64)(self._find_written_control)
 
-    def refuse(self, why: str) -> NoReturn:
+    def refuse(self, why: str, remedy: str = _OTHER) -> NoReturn:
         """Raise ValueError: the template cannot be used."""
         name = repr(self.tokenizer.name_or_path or type(self.tokenizer).__name__)
-        raise ValueError(
-            f"the chat template of {name} {why}; use an instruct model of another family, or set "
-            "tokenizer.chat_template and save it with the model"
-        )
+        raise ValueError(f"the chat template of {name} {why}; {remedy}")
 
     def render(self, turns: Iterable[tuple[str, str]], *, prompt: bool = False) -> str:
         """The text of a conversation of (role, content), with the `prompt` for a reply."""

@@ -123,6 +123,11 @@ def logprobs(replies: Replies, states: Tensor, head: Head) -> Tensor:
     return _compute_chunks(_logprobs, replies, states, head)
 
 
+def are_likeliest(replies: Replies, states: Tensor, head: Head) -> Tensor:
+    """Whether each reply token is the likeliest one: [P, D] -> [P], 0 or 1."""
+    return _compute_chunks(_are_likeliest, replies, states, head)
+
+
 def with_entropies(replies: Replies, states: Tensor, head: Head) -> Tensor:
     """Log-probabilities, and entropies without gradients: [P, D] -> [P, 2], nats."""
     return _compute_chunks(partial(_with_entropies, gradient=False), replies, states, head)
@@ -153,6 +158,10 @@ def _compute_chunks(
 def _logprobs(states: Tensor, head: Head, replies: Replies) -> Tensor:
     every = replies.scores(head(states)).log_softmax(-1)
     return every.gather(-1, replies.target[:, None])[:, 0]
+
+
+def _are_likeliest(states: Tensor, head: Head, replies: Replies) -> Tensor:
+    return (replies.scores(head(states)).argmax(-1) == replies.target).float()
 
 
 def _with_entropies(states: Tensor, head: Head, replies: Replies, *, gradient: bool) -> Tensor:

@@ -26,7 +26,7 @@ POCKETS = ("pocket", "pocket-apps", "pocket-puzzles", "pocket-shop", "pocket-tal
 NAMES = (*POCKETS, "smollm2-135m")
 """Names of models that need no hub."""
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json")
-_HUB = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
+_HUB = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 
 
 class Pretrained(NamedTuple):
@@ -129,7 +129,8 @@ def resolve(name: str) -> str:
         if folder.exists() or beside or not _HUB.fullmatch(name):
             raise FileNotFoundError(
                 f"no model folder {name!r}; give a folder with config.json, weights and tokenizer, "
-                f"a hub name, or one of {', '.join(NAMES)}"
+                f"a hub name ORG/NAME, or one of {', '.join(NAMES)}; `eval` plays a model of a "
+                "server with --endpoint URL"
             )
         return name
     if not any((folder / file).is_file() for file in _TOKENIZERS):

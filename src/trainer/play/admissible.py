@@ -29,7 +29,7 @@ def measure_longest(chat: Chat, env: gym.Env[str, str], actions: Sequence[str]) 
     impossible = [action for action, length in lengths.items() if not length]
     if impossible or not actions or form != FORM:
         raise ContractError(
-            f'sampling.decode="admissible" samples one of info["admissible_actions"], as {FORM!r}; '
+            f'sampling.decode samples one of info["admissible_actions"], as {FORM!r}; '
             f"the environment reads {form!r} and lists {len(actions)}, of which no reply can give "
             f"{impossible[:1]!r:.60}. An action is text of 1 to {most} characters that the "
             "tokenizer of the policy can write, without blanks around it and without tags such as "

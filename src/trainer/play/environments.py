@@ -26,14 +26,19 @@ from agent_envs.imports import (
 from agent_envs.panels import nearest
 from credit.rewards import InvalidPenalty
 from trainer.errors import RecipeError
-from trainer.options import STRICT, Count, NonNegative, NotAboveZero, Positive
+from trainer.options import (
+    STRICT,
+    AboveZero,
+    Count,
+    NonNegative,
+    NotAboveZero,
+    Positive,
+    make_options,
+)
+from trainer.play.mixture import Mixture
 
 if TYPE_CHECKING:
     from trainer.play.partner import PolicyPartner
-
-
-OWN_REWARD = "own_reward"
-"""Key of `info`: the environment's own reward of the turn, without what reward wrappers add."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -41,8 +46,7 @@ class Env:
     """The environment and its tasks.
 
     Attributes:
-        id: Registered id ("AlfWorld-v0", "package:Id-v0"), or "package.module:Class" of an
-            `agent_envs.AgentEnv`.
+        id: Registered id ("AlfWorld-v0", "package:Id-v0"), "package.module:Class", or "mixture".
         split: Split that training tasks are drawn from, if the environment has splits.
         data: Folder of the public data, "embedded", or "auto".
         games: Train on this many of the split's tasks, a fixed draw; 0 for all.
@@ -52,11 +56,16 @@ class Env:
             for this process. Training and evaluation have their own.
         step_seconds: Time limit of one reset or step in a worker process; 0 for none.
         options: Further keyword arguments of the environment, e.g. `task_types` of AlfWorld.
+        signals: Hooks of `agent_envs.Signals` for an environment that is no `AgentEnv`, e.g.
+            {success_reward = 1.0}.
         wrappers: Reward wrappers by "package.module:Name", the innermost first, each with its
             options, e.g. {"credit.rewards:ProgressReward" = {scale = 0.5}}.
+        mixture: The worlds of the id "mixture" by name: each a table of these options and of those
+            of `World`. What it does not say is as in this section, but for `options` and `signals`.
 
     Raises:
-        ValueError: `step_seconds` without `processes`.
+        ValueError: `step_seconds` without `processes`; worlds and another id than "mixture", the
+            other way round, or with `processes`.
     """
 
     id: str = "AlfWorld-v0"
@@ -68,14 +77,63 @@ class Env:
     processes: Count = 0
     step_seconds: NonNegative = 0.0
     options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    signals: dict[str, Any] = dataclasses.field(default_factory=dict)
     wrappers: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
+    mixture: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if bool(self.mixture) != (self.id == "mixture") or (self.mixture and self.processes):
+            raise ValueError(
+                f"env.id={self.id!r} with {len(self.mixture)} worlds in env.mixture and "
+                f"env.processes={self.processes}: several worlds are tables env.mixture.NAME of "
+                'the id "mixture", without worker processes'
+            )
         if self.step_seconds and not self.processes:
             raise ValueError(
                 f"env.step_seconds={self.step_seconds:g} needs worker processes, which can be "
                 "killed; set env.processes, e.g. to the number of cores"
             )
+
+    def list_worlds(self) -> dict[str, World]:
+        """The worlds of the mixture by name.
+
+        Raises:
+            RecipeError: An option of a world is unknown or invalid.
+        """
+        shared = dataclasses.asdict(self)
+        for own_alone in ("id", "options", "signals", "mixture"):
+            del shared[own_alone]
+        return {
+            name: make_options(World, shared | own, f"env.mixture.{name}")
+            for name, own in self.mixture.items()
+        }
+
+    @property
+    def longest(self) -> int:
+        """The largest turn limit."""
+        return max((one.max_turns for one in self.list_worlds().values()), default=self.max_turns)
+
+
+@dataclass(frozen=True, config=STRICT)
+class World(Env):
+    """A world of a mixture.
+
+    Attributes:
+        weight: Its share of the tasks, relative to those of the others.
+        eval_split: Split of evaluation, "" for `eval.split`.
+        template, past: As `prompt.template` and `prompt.history`; "" and -1 for these.
+    """
+
+    weight: AboveZero = 1.0
+    eval_split: str = ""
+    template: str = ""
+    past: int = -1
+
+    def choose_prompt(self, prompt: PromptOptions) -> PromptOptions:
+        """The prompt options of the world."""
+        past = prompt.history if self.past < 0 else self.past
+        template = self.template or prompt.template
+        return dataclasses.replace(prompt, template=template, history=past)
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -104,25 +162,53 @@ class PromptOptions:
             )
 
 
+@dataclass(frozen=True, config=STRICT)
+class Eval:
+    """Evaluation on a fixed panel.
+
+    Attributes:
+        split: Split the panel is drawn from.
+        data: Folder of the data that the panel is drawn from; "" for that of training, `env.data`.
+        tasks: Tasks of the panel, 0 for the whole split.
+        every: Steps between evaluations, 0 for none; start and end are always evaluated.
+        temperature: 0 is greedy.
+        select: Which evaluation counts as the result of the run in tables of papers: the "last", or
+            the "best", whose success is too high by the choice.
+    """
+
+    split: str = "valid_unseen"
+    data: str = ""
+    tasks: Count = 100
+    every: Count = 0
+    temperature: NonNegative = 0.0
+    select: Literal["last", "best"] = "last"
+
+
 def make_env(
     env: Env, prompt: PromptOptions, *, split: str, partner: PolicyPartner | None = None
 ) -> gym.Env[str, str]:
-    """Make the environment of a recipe with its wrappers.
+    """Make the environment of a recipe with its wrappers, or its mixture of them.
 
     `partner` plays the other side in environments that have one.
 
     Raises:
         ValueError: An id, option, wrapper or template does not exist or does not fit.
     """
-    made = _make_bare(env, split, partner)
-    if not isinstance(made.unwrapped, agent_envs.AgentEnv):
-        raise RecipeError(
-            f"env.id={env.id!r} makes a {type(made.unwrapped).__name__}; training needs an "
-            "agent_envs.AgentEnv, which reports validity, progress, anchor and goal"
-        )
+    if env.mixture:
+        worlds = env.list_worlds()
+        made_worlds = {
+            name: make_env(
+                world,
+                world.choose_prompt(prompt),
+                split=world.split if split == env.split else world.eval_split or split,
+                partner=partner,
+            )
+            for name, world in worlds.items()
+        }
+        return Mixture(made_worlds, {name: world.weight for name, world in worlds.items()})
+    made = _lift(_make_bare(env, split, partner), env, split)
     if not reply_form(made):
         made = agent_envs.ParseReply(made)
-    made = _OwnReward(made)
     if env.invalid_penalty:
         made = InvalidPenalty(made, env.invalid_penalty)
     for path, options in env.wrappers.items():
@@ -134,6 +220,24 @@ def make_env(
             template = load_object(prompt.template, agent_envs.Template, option="prompt.template")
         made = agent_envs.Prompt(made, template, history=prompt.history)
     return made
+
+
+def _lift(made: gym.Env[Any, Any], env: Env, split: str) -> gym.Env[str, str]:
+    """The environment, with signals by the hooks of the recipe if it has none of its own."""
+    own = isinstance(made.unwrapped, agent_envs.AgentEnv)
+    if own and env.signals:
+        raise RecipeError(f"{env.id} reports its own signals; leave env.signals out")
+    if own:
+        return made
+    if not env.signals:
+        raise RecipeError(
+            f"env.id={env.id!r} makes a {type(made.unwrapped).__name__}, which does not report "
+            "validity, progress, anchor and goal; give the hooks of agent_envs.Signals as "
+            "env.signals, at least env.signals.success_reward"
+        )
+    lift = partial(agent_envs.Signals, made, split=split, max_turns=env.max_turns)
+    lifted: gym.Env[str, str] = _call("env.signals", lift, env.signals)
+    return lifted
 
 
 def _make_bare(env: Env, split: str, partner: PolicyPartner | None) -> gym.Env[str, str]:
@@ -176,14 +280,6 @@ def _make_bare(env: Env, split: str, partner: PolicyPartner | None) -> gym.Env[s
 
 _IGNORED = {"split": ("train", "valid_unseen", "test"), "data": ("auto", "embedded")}
 """Values that an environment without the option ignores: sections and models set them unasked."""
-
-
-class _OwnReward(gym.Wrapper[Any, str, Any, str]):
-    """Reports what the environment itself paid, inside all reward wrappers, as a float."""
-
-    def step(self, action: str) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        observation, reward, terminated, truncated, info = self.env.step(action)
-        return observation, reward, terminated, truncated, {**info, OWN_REWARD: float(reward)}
 
 
 def reply_form(env: gym.Env[str, str]) -> str:

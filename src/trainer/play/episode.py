@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, SupportsFloat
 
 from gymnasium.error import ResetNeeded
 
+from agent_envs.contract import OWN
 from agent_envs.prompt import IMAGE, escape_marks
 from agent_envs.spaces import Picture
 from agent_envs.vector import call_env
-from credit.rows import TurnRecord
-from trainer.play.environments import OWN_REWARD, reply_form
+from trainer.play.environments import reply_form
 from trainer.play.records import Step
+from trainer.play.turn_records import Recorded
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -73,7 +75,16 @@ def read_number(name: str, given: Any, most: float = math.inf) -> float:
     return number
 
 
-class TextEpisode:
+def read_numbers(info: Mapping[str, Any], key: str) -> dict[str, float]:
+    """Finite numbers by name that an environment may report under a key of `info`.
+
+    Raises:
+        ValueError: One is no finite number.
+    """
+    return {n: read_number(f"{key}[{n!r}]", value) for n, value in info.get(key, {}).items()}
+
+
+class TextEpisode(Recorded):
     """One running episode.
 
     Args:
@@ -93,6 +104,7 @@ class TextEpisode:
         outcome: Terminal reward of the environment, without reward wrappers; 0 before the end.
         partner_outcome: Outcome of the other side of a conversation; None without one.
         own_reward: What the environment itself paid for the last turn.
+        measures: What the environment measured, by name: the last value of each.
     """
 
     def __init__(
@@ -110,6 +122,7 @@ class TextEpisode:
         self.done = self.success = self.truncated = False
         self.outcome = self.own_reward = 0.0
         self.partner_outcome: float | None = None
+        self.measures: dict[str, float] = {}
         self.steps: list[Step] = []
 
     def step(self, reply: str) -> tuple[str, bool]:
@@ -147,13 +160,11 @@ class TextEpisode:
             progress=read_number("progress", info["progress"], 1.0),
             progress_before=read_number("progress", self.info["progress"], 1.0),
             anchor=self.info["anchor"],
-            turn_reward={
-                name: read_number(f"turn_reward[{name!r}]", value)
-                for name, value in info.get("turn_reward", {}).items()
-            },
+            turn_reward=read_numbers(info, "turn_reward"),
             images=self.images,
         )
-        self.info, self.own_reward = info, read_number("the reward", info[OWN_REWARD])
+        self.info, self.own_reward = info, read_number("the reward", info["reward_terms"][OWN])
+        self.measures = self.measures | read_numbers(info, "measures")
         self.observation, self.images = render_observation(self.env, observation)
         self.message = self.observation
         self.done, self.truncated = terminated or truncated, truncated and not terminated
@@ -188,37 +199,6 @@ class TextEpisode:
         copied.env, copied.info = copy.deepcopy((self.env, self.info))
         copied.steps = [*self.steps]
         return copied
-
-    @property
-    def records(self) -> list[TurnRecord]:
-        """The turns as records for another trainer; the last has the outcome if it has ended."""
-        last = len(self.steps) - 1 if self.done else None
-        return [
-            TurnRecord(
-                task_id=self.task_id,
-                goal=self.goal,
-                step=number,
-                action=step.action,
-                anchor=step.anchor,
-                valid=step.valid,
-                invalid_reason=step.invalid_reason,
-                progress=step.progress,
-                progress_before=step.progress_before,
-                reward=step.reward,
-                turn_reward=step.turn_reward,
-                outcome=self.outcome if number == last else None,
-                success=self.success if number == last else None,
-            )
-            for number, step in enumerate(self.steps)
-        ]
-
-    @property
-    def stopped_records(self) -> list[TurnRecord]:
-        """The records as they are if the episode ends here; it goes on."""
-        stopped = copy.copy(self)
-        stopped.steps = [*self.steps]
-        stopped.stop()
-        return stopped.records
 
     def require_running(self) -> None:
         """Raise ResetNeeded if the episode has ended."""

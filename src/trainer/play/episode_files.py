@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 _EPISODE = tuple(f.name for f in fields(Episode) if f.name != "steps")
 _STEP = tuple(f.name for f in fields(Step))
-_OF_SOME = ("partner_outcome", "task_type", "allowed", "admissible")
-_NULLABLE = (*_OF_SOME, "images", "blind_ids", "turn_reward")
+_TABLES = ("strata", "measures", "blind_ids", "turn_reward")
+_NULLABLE = ("partner_outcome", "allowed", "admissible", "images", *_TABLES)
 
 
 def write_episodes(path: Path, episodes: Sequence[Episode]) -> None:
@@ -59,7 +59,7 @@ def read_episodes(path: Path) -> list[Episode]:
     for _, turns in groupby(rows, key=lambda row: row["episode"]):
         steps = list(turns)
         for step in steps:
-            step |= {name: dict(step[name] or ()) for name in ("blind_ids", "turn_reward")}
+            step |= {name: dict(step[name] or ()) for name in _TABLES}
             step["images"] = [Picture(**image) for image in step["images"] or ()]
         head = {name: steps[0][name] for name in _EPISODE}
         episodes.append(Episode(**head, steps=[Step(**{k: s[k] for k in _STEP}) for s in steps]))
@@ -101,7 +101,7 @@ def _schema() -> pa.Schema:
     kinds = {
         pa.list_(pa.struct(picture)): "images",
         pa.string(): (
-            "task_id goal context task_type observation reply action invalid_reason anchor "
+            "task_id goal context observation reply action invalid_reason anchor "
             "answer answer_opening"
         ),
         pa.int64(): "episode turn group seed version",
@@ -112,6 +112,7 @@ def _schema() -> pa.Schema:
         pa.list_(pa.list_(pa.int32())): "allowed",
         pa.list_(pa.string()): "admissible",
         pa.map_(pa.string(), pa.list_(pa.int32())): "blind_ids",
-        pa.map_(pa.string(), pa.float64()): "turn_reward",
+        pa.map_(pa.string(), pa.float64()): "turn_reward measures",
+        pa.map_(pa.string(), pa.string()): "strata",
     }
     return pa.schema([(name, kind) for kind, names in kinds.items() for name in names.split()])

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import traceback
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -148,16 +149,30 @@ def require_episodes(attempts: Sequence[Episode | Failure]) -> list[Episode]:
 def check_limit(failures: Sequence[Failure], tried: int, limit: float, what: str) -> None:
     """Check that not too many of the episodes that were `tried` failed; `what` names them.
 
-    One failure is allowed however few the episodes are, unless it was the only one or the limit is
-    0.
+    One task may fail however few the episodes are, unless these were all or the limit is 0.
 
     Raises:
         LimitError: More than the share `limit` failed, or all.
     """
-    allowed = max(1, int(limit * tried)) if limit else 0
-    if len(failures) > allowed or len(failures) == tried > 0:
+    allowed, one = int(limit * tried), len({failure.task_id for failure in failures}) == 1
+    if (len(failures) > allowed and not (one and limit)) or len(failures) == tried > 0:
         raise LimitError(
             f"{what}: the environment failed in {len(failures)} of {tried} episodes, and "
             f"sampling.failures={limit:g} allows {min(allowed, tried - 1)}; the first, "
             f"{failures[0]}. Mend the environment or raise sampling.failures"
+        )
+
+
+def warn_of_lost(failures: Sequence[Failure], tasks: int, limit: float) -> None:
+    """Warn that tasks of an evaluation count as not solved because their environment failed.
+
+    Raises:
+        LimitError: As `check_limit`.
+    """
+    check_limit(failures, tasks, limit, "evaluation")
+    if failures:
+        warnings.warn(
+            f"{len(failures)} of {tasks} tasks count as not solved, because their environment "
+            f"failed; the first, {failures[0]}",
+            stacklevel=3,
         )

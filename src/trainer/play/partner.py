@@ -17,8 +17,8 @@ from pydantic.dataclasses import dataclass
 
 from agent_envs.prompt import escape_marks
 from agent_envs.replies import read_action
-from agent_envs.sotopia.acts import Act, parse_act
-from agent_envs.sotopia.prompt import TEMPLATE
+from agent_envs.sotopia.prompt import SHORT, TEMPLATE
+from agent_envs.sotopia.talk import Act, parse_act
 from agent_envs.vector import call_in_thread
 from trainer.engine import Decoding, Prompt
 from trainer.engine.own import Gather
@@ -38,7 +38,7 @@ _Stepped = TypeVar("_Stepped")
 
 @dataclass(frozen=True, config=STRICT)
 class PartnerOptions:
-    """A policy that plays the other side of Sotopia-v0 and is not trained.
+    """A policy that plays the other side of Sotopia and is not trained.
 
     Dtype and device are those of `policy`.
 
@@ -52,7 +52,7 @@ class PartnerOptions:
 
 
 class PolicyPartner:
-    """A partner in `Sotopia-v0` that samples its acts with the prompts of Sotopia.
+    """A partner in Sotopia that samples its acts with the prompts of the environment.
 
     A reply that is not an act does nothing. The random numbers of a reply derive from the generator
     of its episode, so runs are reproducible.
@@ -140,17 +140,19 @@ class Listening:
 
 def prompt(talk: Talk, side: int) -> str:
     """Prompt of the policy before an act of `side`."""
-    script = talk.render_script(side)
-    return (TEMPLATE.full if script else TEMPLATE.first).format(
+    script, template = talk.render_script(side), SHORT if talk.scene.game else TEMPLATE
+    return (template.full if script else template.first).format(
         first_observation=talk.scene.render_background(side),
         action_history="\n".join(script),
         current_observation=script[-1] if script else "",
         current_step=sum(who == side for who, _ in talk.said) + 1,
+        agent=talk.scene.characters[side].name,
     )
 
 
 def _read_act(reply: str, talk: Talk, side: int) -> Act:
     try:
-        return parse_act(read_action(reply) or "", talk.scene.game, side)
+        act = parse_act(read_action(reply) or "", talk.scene.game)
     except ValueError:
-        return Act("none")
+        act = Act("none")
+    return Act("none") if talk.find_obstacle(side, act) else act

@@ -87,7 +87,8 @@ class Episode:
         steps: The turns in order, at least one.
         success: Whether the task was solved.
         outcome: Terminal reward of the environment, without reward wrappers.
-        task_type: The environment's name of the kind of task, "" if it has none.
+        strata: Kinds that the environment says the task is of, by name, e.g. its difficulty.
+        measures: What the environment measured, by name: the last value of each.
         truncated: Whether it was cut off by the limit on turns or tokens.
         partner_outcome: Outcome of the other side of a conversation; None without one.
         answer: The first answer that the environment accepts, "" if it reports none.
@@ -102,7 +103,8 @@ class Episode:
     steps: list[Step]
     success: bool = False
     outcome: float = 0.0
-    task_type: str = ""
+    strata: dict[str, str] = field(default_factory=dict)
+    measures: dict[str, float] = field(default_factory=dict)
     truncated: bool = False
     partner_outcome: float | None = None
     answer: str = ""

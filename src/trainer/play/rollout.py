@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from agent_envs.vector import call_env, call_in_thread, run_coroutine
 from agent_envs.workers import Workers
-from trainer.engine import UNBEGUN, Begun, Prompt, conversation_seeds
+from trainer.engine import FORM, UNBEGUN, Begun, Prompt, conversation_seeds
 from trainer.play.admissible import measure_longest
 from trainer.play.blind import render_blind
-from trainer.play.environments import make_env
+from trainer.play.environments import make_env, reply_form
 from trainer.play.failures import EpisodeError, Failure, lose_episode, require_episodes
+from trainer.play.mixture import Mixture
 from trainer.play.partner import Listening
-from trainer.play.records import Task
 from trainer.play.tokens import Past, TokenEpisode
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from trainer.model.policy import Policy
     from trainer.play.environments import Env, PromptOptions
     from trainer.play.partner import PolicyPartner
-    from trainer.play.records import Episode
+    from trainer.play.records import Episode, Task
 
 _Item = TypeVar("_Item")
 
@@ -100,23 +100,13 @@ class Rollouts:
     @property
     def panel(self) -> Panel:
         """The tasks of the split."""
-        panel: Panel = self.envs(1)[0].unwrapped.panel  # type: ignore[attr-defined]
+        panel: Panel = self.envs(1)[0].get_wrapper_attr("panel")
         return panel
 
-    @property
-    def graded(self) -> bool:
-        """Whether the environment declares that outcomes may be other numbers than 0 and 1."""
-        return bool(getattr(self.envs(1)[0].unwrapped, "graded", False))
-
-    def probe(self) -> list[dict[str, Any]]:
-        """What the environment reports at its first reset and after an empty reply.
-
-        Raises:
-            EpisodeError: It fails.
-        """
-        (env,), task_id = self.envs(1), self.panel.task_ids[0]
-        with lose_episode(Task(task_id, 0, 0)):
-            return [env.reset(seed=0, options={"task_id": task_id})[1], env.step("")[-1]]
+    def list_worlds(self) -> dict[str, gym.Env[str, str]]:
+        """The environment by its id, or those of a mixture by name."""
+        (env,) = self.envs(1)
+        return env.worlds if isinstance(env, Mixture) else {self.env.id: env}
 
     def play(
         self, tasks: Sequence[Task], sampler: Sampler, seed: int, *, first: int = 0
@@ -247,17 +237,17 @@ class _Wave:
         """Play an episode from where it is: a reply, a step, until it ends."""
         past = episode.past()
         while not episode.done:
-            actions = episode.info["admissible_actions"]
-            longest = 0
-            if self.sampler.decoding.decode == "admissible":
-                with lose_episode(episode.task, episode.steps):
-                    longest = measure_longest(self.sampler.policy.chat, episode.env, actions)
+            actions, chat = episode.info["admissible_actions"], self.sampler.policy.chat
+            chooses = self.sampler.decoding.constrains(actions, reply_form(episode.env) or FORM)
             with lose_episode(episode.task, episode.steps):
+                longest = measure_longest(chat, episode.env, actions) if chooses else 0
                 fits = self._fits(episode, self.session.room(row) - len(past.ids), longest)
             if not fits:
                 break
             ids, images = [*past.ids, *episode.prompt], [*past.images, *episode.images]
-            reply = await self.session.reply(row, Prompt(ids, images, actions, begun))
+            reply = await self.session.reply(
+                row, Prompt(ids, images, actions if chooses else (), begun)
+            )
             past, begun = Past([], []), UNBEGUN
             now, step = (episode.observation, reply.text), partial(episode.env.step, reply.text)
             with lose_episode(episode.task, episode.steps, now):
@@ -274,14 +264,15 @@ class _Wave:
         If there is none, the episode ends as truncated.
         """
         size = max(self.sampler.decoding.max_reply_tokens, longest)
-        most = self.rollouts.max_tokens
-        if min(most - episode.used, free) - len(episode.prompt) >= size:
+        most = self.rollouts.max_tokens - episode.used
+        if min(most, free) - len(episode.prompt) >= size:
             return True
         if not episode.steps:
             raise ValueError(
                 f"the first prompt of {episode.task_id} has {len(episode.prompt)} tokens: "
-                f"no room for a reply of {size} in {most}, or in "
-                f"the model's {free}; raise sampling.max_tokens or shorten replies"
+                f"no room for a reply of {size} in {min(most, free)}; "
+                + ("raise sampling.max_tokens" if most < free else "use a model of more positions")
+                + ", or lower sampling.max_reply_tokens"
             )
         episode.stop()
         return False

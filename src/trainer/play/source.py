@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from agent_envs.panels import draw_numbers
 from agent_envs.vector import call_in_thread
 from credit.filters import is_dead
 from trainer.build import attempt, derive
@@ -39,7 +38,7 @@ def draw_tasks(panel: Panel, *, tasks: int, rollouts: int, seed: int, step: int)
     If the panel has fewer tasks, some repeat, in groups of their own.
     """
     rng = np.random.default_rng([seed, step, len("tasks")])
-    rows = draw_numbers(len(panel.task_ids), tasks, rng)
+    rows = panel.draw_rows(tasks, rng)
     seeds = rng.integers(2**31, size=tasks)
     return [
         Task(panel.task_ids[row], group, int(seeds[group]))

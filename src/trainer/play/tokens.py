@@ -54,7 +54,7 @@ class TokenEpisode(TextEpisode):
     ) -> None:
         super().__init__(env, start, context=context)
         self.task, self.policy = task, policy
-        self.task_type: str = self.info.get("task_type", "")
+        self.strata = {name: str(value) for name, value in self.info.get("strata", {}).items()}
         self.answer: str = next(iter(self.info.get("answers", ())), "")
         self.used = 0
         self.first = self.observation, self.images
@@ -74,7 +74,8 @@ class TokenEpisode(TextEpisode):
             steps=self.steps,
             success=self.success,
             outcome=self.outcome,
-            task_type=self.task_type,
+            strata=self.strata,
+            measures=self.measures,
             truncated=self.truncated,
             partner_outcome=self.partner_outcome,
             answer=self.answer,

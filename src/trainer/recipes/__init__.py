@@ -1,17 +1,21 @@
-"""The recipes of the package: one TOML file for each environment, method and model.
+"""The recipes of the package: one TOML file for each environment, paper, method and model.
 
-A recipe is an environment, a method and perhaps a model: `compose(["alfworld", "mgr", "pocket"])`.
-The files are layered in this order. A table `[when.NAME...]` applies only together with NAME, on
-top of everything unconditional. The comment after a value is its source. The options are described
+A recipe is an environment, a method and perhaps a model, in the setting of a paper:
+`compose(["alfworld", "mgr", "pocket"])`, `compose(["webshop", "gigpo", "paper=istar"])`. Without a
+word for it the paper is the one that the method names, if it has this environment, or else the one
+that the environment names.
+
+The files are layered in the order of `AXES`. A table `[when.NAME...]`, or `[when."NAME NAME"...]`,
+applies only together with these parts, above everything of the last of them; the name "own" stands
+for an environment of one's own. The comment after a value is its source. The options are described
 in `trainer.recipe`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -21,9 +25,13 @@ from trainer.errors import RecipeError
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
 
-AXES = ("environment", "method", "model")
+AXES = ("environment", "paper", "method", "model")
 """The kinds of parts of a recipe; their files are in the folders `environments` and so on."""
 WHEN = "when"
+OWN = "own"
+"""The name in a condition that stands for an environment that is no shipped part."""
+PAPER = "paper="
+"""What a word begins with that names a paper; papers and methods share names."""
 _FOLDERS = {axis: Path(__file__).parent / f"{axis}s" for axis in AXES}
 _SECTIONS = 2  # depth of sections, e.g. [policy.lora]; a deeper empty table is a value
 Key: TypeAlias = tuple[str, ...]
@@ -57,12 +65,20 @@ class Composition(NamedTuple):
 
 
 class Part(NamedTuple):
-    """One file: name, description, settings, and those that apply only with another part."""
+    """One file: name, description, paper that it names, settings, and those under a condition.
+
+    `when` has the settings that apply only together with other parts, by the names of these.
+    """
 
     name: str
     about: str
+    paper: str
     settings: dict[Key, Setting]
-    when: dict[str, dict[Key, Setting]]
+    when: dict[tuple[str, ...], dict[Key, Setting]]
+
+    def list_tables(self) -> list[tuple[tuple[str, ...], dict[Key, Setting]]]:
+        """The parts that each table needs, and its settings."""
+        return [((), self.settings), *self.when.items()]
 
 
 def set_option(tree: dict[str, Any], key: Key, value: Any) -> None:
@@ -83,24 +99,37 @@ def names(axis: str) -> tuple[str, ...]:
 
 @cache
 def part(axis: str, name: str) -> Part:
-    """Read a shipped part."""
-    return make_part(name, parse_file(_FOLDERS[axis] / f"{name}.toml"))
-
-
-def compose(words: Sequence[str | Path]) -> Composition:
-    """The recipe of some words, each a shipped name or a TOML file of one's own.
-
-    A file may name its `environment`, `method` and `model`, too, and is layered last. Without a
-    named environment it sets `env.id`, and without a named method `credit.name`.
+    """Read a shipped part; the tables of a paper's results are left out.
 
     Raises:
-        RecipeError: An unknown word, two of one axis, or no environment or no method.
+        RecipeError: There is none of this name.
+    """
+    if name not in (known := names(axis)):
+        near = nearest(name, known)
+        raise RecipeError(f"no {axis} {name!r}{near}; there are {', '.join(known)}")
+    table = parse_file(_FOLDERS[axis] / f"{name}.toml")
+    table.pop("tables", None)
+    return make_part(f"paper {name}" if axis == "paper" else name, table)
+
+
+def compose(words: Sequence[str | Path], options: Iterable[str] = ()) -> Composition:
+    """The recipe of some words, each a shipped name, `paper=NAME` or a TOML file of one's own.
+
+    A file may name its `environment`, `paper`, `method` and `model`, too, and is layered last.
+    Without a named environment it sets `env.id`, and without a named method `credit.name`, if none
+    of the `options`, KEY=VALUE, does.
+
+    Raises:
+        RecipeError: An unknown word, two of one axis, no environment or no method, or a paper
+            without this environment.
     """
     parts: dict[str, str] = {}
     own: list[Part] = []
     for word in map(str, words):
         if axis := _axes().get(word):
             _name_part(parts, axis, word)
+        elif word.startswith(PAPER):
+            _name_part(parts, "paper", word.removeprefix(PAPER))
         elif os.path.isfile(word):
             table = parse_file(Path(word))
             for axis in AXES:
@@ -111,11 +140,12 @@ def compose(words: Sequence[str | Path]) -> Composition:
             raise RecipeError(_explain_word(word))
     made = layer_parts(parts, own)
     for axis, key in NEEDED.items():
-        if axis not in parts and key not in made.settings:
+        given = any(option.startswith(f"{join_key(key)}=") for option in options)
+        if axis not in parts and key not in made.settings and not given:
             raise RecipeError(
                 f"a recipe is ENVIRONMENT METHOD [MODEL] or a TOML file, and "
                 f"{' '.join(map(str, words))!r} has no {axis}: name one of "
-                f"{', '.join(names(axis))}, or set {join_key(key)} in the file"
+                f"{', '.join(names(axis))}, or give {join_key(key)}=module:Name of your own"
             )
     stems = [Path(one.name).stem for one in own]
     return made._replace(name="-".join(filter(None, [made.name, *stems])))
@@ -129,34 +159,77 @@ def _explain_word(word: str) -> str:
         return f"the option {word!r} needs its value behind '=', without a space: {word}=VALUE"
     return (
         f"no recipe part, TOML file or run folder {word!r}{nearest(word, _axes())}; {_LISTED}; "
-        "options are KEY=VALUE, also for your own, env.id=module:Class and credit.name=module:Name"
+        "in the place of a word you may give your own, env.id=module:Class, credit.name=module:Name"
     )
 
 
 def layer_parts(parts: Mapping[str, str], above: Sequence[Part]) -> Composition:
-    """The layers of some parts, and others above them."""
-    shipped = {parts[axis]: part(axis, parts[axis]) for axis in AXES if axis in parts}
-    layers = [one.settings for one in shipped.values()]
-    layers += [shipped[one].when.get(other, {}) for one, other in permutations(shipped, 2)]
-    layers += [one.settings for one in above]
-    layers += [one.when.get(other, {}) for one in above for other in shipped]
+    """The layers of some parts, and others above them.
+
+    Raises:
+        RecipeError: The named paper has no setting for the environment.
+    """
+    home = _find_paper(parts)
+    named = {**parts, "paper": parts.get("paper", home)}
+    axes = [axis for axis in AXES if named.get(axis)]
+    shipped = [part(axis, named[axis]) for axis in axes]
+    ranks = {named[axis]: rank for rank, axis in enumerate(axes) if axis != "paper"}
+    if "environment" not in parts:
+        ranks[OWN] = -1
+    tables = []
+    for rank, one in enumerate(shipped):
+        # in the order of the last part that a table needs; a paper's own goes above a method's
+        order = AXES.index("method") + 0.5 if axes[rank] == "paper" else AXES.index(axes[rank])
+        for others, own in one.list_tables():
+            if ranks.keys() >= set(others):
+                last = max([rank, *(ranks[other] for other in others)])
+                tables.append((last, len(others), order, own))
+    layers = [own for *_, own in sorted(tables, key=lambda table: table[:3])]
+    for one in above:
+        layers += [own for others, own in one.list_tables() if ranks.keys() >= {*others}]
     settings: dict[Key, Setting] = {}
     for layer in layers:
-        before, name = (one.get(("credit", "name")) for one in (settings, layer))
-        if before and name and name.value != before.value:
-            # another estimator removes the options of the previous one
-            settings = {
-                key: value for key, value in settings.items() if key[:2] != ("credit", "options")
-            }
+        for section, chooser in (("credit", "name"), ("env", "id")):
+            before, name = (one.get((section, chooser)) for one in (settings, layer))
+            if before and name and name.value != before.value:
+                # another estimator or environment removes the options of the previous one
+                left = (section, "options")
+                settings = {key: value for key, value in settings.items() if key[:2] != left}
         settings |= layer
-    abouts = [one.about for one in [*shipped.values(), *above] if one.about]
-    return Composition("-".join(shipped), " ".join(abouts), settings)
+    abouts = [one.about for one in [*shipped, *above] if one.about]
+    title = [named[axis] for axis in axes if axis != "paper"]
+    title += [named["paper"]] if named["paper"] != home else []
+    return Composition("-".join(title), " ".join(abouts), settings)
+
+
+def _find_paper(parts: Mapping[str, str]) -> str:
+    """The paper in whose setting these parts are without a word for it, "" for none.
+
+    Raises:
+        RecipeError: The named paper has no setting for the environment.
+    """
+    environment = parts.get("environment")
+    if environment and "paper" in parts:
+        known = list_environments(parts["paper"])
+        if environment not in known:
+            raise RecipeError(
+                f"paper {parts['paper']} has no setting for {environment}; it has "
+                f"{', '.join(known)}"
+            )
+    own = part("method", parts["method"]).paper if "method" in parts else ""
+    if own and (environment is None or environment in list_environments(own)):
+        return own
+    return part("environment", environment).paper if environment else ""
+
+
+def list_environments(paper: str) -> list[str]:
+    """The environments that a paper has a setting for."""
+    conditions = {name for names_ in part("paper", paper).when for name in names_}
+    return [name for name in names("environment") if name in conditions]
 
 
 def _name_part(parts: dict[str, str], axis: str, name: str) -> None:
-    if name not in names(axis):
-        near = nearest(name, names(axis))
-        raise RecipeError(f"no {axis} {name!r}{near}; there are {', '.join(names(axis))}")
+    part(axis, name)
     if parts.setdefault(axis, name) != name:
         raise RecipeError(f"a recipe has one {axis}, got {parts[axis]!r} and {name!r}")
 
@@ -165,8 +238,8 @@ _LISTED = "`agent-envs recipes` lists all"
 
 
 def _axes() -> dict[str, str]:
-    """The axis of each shipped name."""
-    return {name: axis for axis in AXES for name in names(axis)}
+    """The axis of each shipped name; a paper is named as `paper=NAME`."""
+    return {name: axis for axis in AXES if axis != "paper" for name in names(axis)}
 
 
 def make_part(name: str, table: dict[str, Any]) -> Part:
@@ -175,17 +248,19 @@ def make_part(name: str, table: dict[str, Any]) -> Part:
     Raises:
         RecipeError: A condition names no other part.
     """
-    about, tables = str(table.pop("about", "")), table.pop(WHEN, {})
+    about, paper = (str(table.pop(key, "")) for key in ("about", "paper"))
     when = {}
-    for other, own in tables.items():
-        if other not in _axes() or not isinstance(own, dict):
-            near = nearest(other, _axes())
+    for condition, own in table.pop(WHEN, {}).items():
+        others = tuple(condition.split())
+        unknown = [other for other in others if other not in {*_axes(), OWN}]
+        if unknown or not isinstance(own, dict):
+            near = nearest(unknown[0], _axes()) if unknown else ""
             raise RecipeError(
-                f"{name}: {WHEN}.{other} is no table [{WHEN}.NAME.SECTION] of a part{near}; "
+                f"{name}: {WHEN}.{condition} is no table [{WHEN}.NAME.SECTION] of a part{near}; "
                 f"{_LISTED}"
             )
-        when[other] = dict(_flatten(own, f"{name} when {other}"))
-    return Part(name, about, dict(_flatten(table, name)), when)
+        when[others] = dict(_flatten(own, f"{name} when {condition}"))
+    return Part(name, about, paper, dict(_flatten(table, name)), when)
 
 
 def _flatten(table: Any, file: str, above: Key = ()) -> Iterator[tuple[Key, Setting]]:

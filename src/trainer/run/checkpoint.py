@@ -39,7 +39,8 @@ class Manifest(BaseModel, extra="forbid"):
 class State(BaseModel, strict=True, extra="forbid", allow_inf_nan=False):
     """What a checkpoint has beside the weights.
 
-    `method` is empty before its first step, `pending` but for a step that was not yet evaluated.
+    `method` is empty before its first step, `pending` but for a step that was not yet evaluated;
+    `imitated` has the measurements of a warm start, see `trainer.learn.sft.measure_imitation`.
     """
 
     step: Annotated[int, Field(ge=0)]
@@ -47,6 +48,7 @@ class State(BaseModel, strict=True, extra="forbid", allow_inf_nan=False):
     learner: dict[str, Any]
     method: dict[str, Any]
     pending: dict[str, Any]
+    imitated: list[float]
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,20 @@ class Checkpoints:
         loose = [step for step in self.steps() if step not in self.pinned]
         for step in loose[: -self.keep]:
             shutil.rmtree(self.folder / f"step_{step}")
+
+
+def find_latest(run: Path) -> Path:
+    """The newest valid checkpoint of a run.
+
+    Raises:
+        CheckpointError: There is none yet, or all are damaged.
+    """
+    found = Checkpoints(run / "checkpoints").latest()
+    if found is None:
+        raise CheckpointError(
+            f"{run} has no checkpoint yet; continue it with `agent-envs train {run} --resume`"
+        )
+    return found
 
 
 def find_damage(path: Path) -> str:

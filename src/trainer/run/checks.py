@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from agent_envs import endpoint
+from agent_envs.experts import expert_class, experts_of
+from agent_envs.net import endpoint
+from agent_envs.workers import apply_to
 from trainer import recipe as recipes
+from trainer.engine import FORM
 from trainer.errors import RecipeError
+from trainer.learn.sft import FREELY
 from trainer.options import refuse_broken
+from trainer.play.environments import reply_form
+from trainer.play.failures import lose_episode
+from trainer.play.records import Task
 from trainer.play.source import recorded_files
 from trainer.scale import parallel
 
 if TYPE_CHECKING:
+    import gymnasium as gym
+
+    from trainer.engine import Decoding
     from trainer.methods import Method
     from trainer.play.rollout import Rollouts
     from trainer.recipe import Recipe
@@ -58,14 +68,16 @@ def check_folder(recipe: Recipe, folder: Path, *, resume: bool) -> str:
             of a run whose recipe is lost.
     """
     config = folder / "config.toml"
-    if not config.is_file():
-        if left := next((one for name in _OF_A_RUN for one in folder.glob(name)), None):
-            raise RunError(
-                f"{folder} has {left.relative_to(folder)} of a run, but no config.toml, so its "
-                "recipe is not known; restore config.toml and continue with --resume, or start a "
-                "new run with --out DIR"
-            )
+    written = (one for name in _OF_A_RUN for one in folder.glob(name))
+    left = next((one for one in written if one.is_dir() or one.stat().st_size), None)
+    if left is None:  # a run that ended before it did anything is none
         return ""
+    if not config.is_file():
+        raise RunError(
+            f"{folder} has {left.relative_to(folder)} of a run, but no config.toml, so its recipe "
+            "is not known; restore config.toml and continue with --resume, or start a new run with "
+            "--out DIR"
+        )
     if not resume:
         raise RunError(f"{folder} holds a run; --resume continues it, --out DIR starts a new one")
     changed = {
@@ -90,19 +102,85 @@ def check_columns(name: str, method: Method, rollouts: Rollouts) -> None:
         RecipeError: The estimator reads the outcome as success, and the environment pays scores.
     """
     estimator = getattr(method, "estimator", None)  # DPO has none
-    if rollouts.graded and getattr(estimator, "reads_success", False):
-        raise RecipeError(
-            f"credit.name={name!r} reads the outcome as success, 0 or 1, but with its options "
-            f"{rollouts.env.id} pays other numbers; give it reward='success' (AlfWorld: "
-            "success_reward=1, SearchQA and WikiSearch: reward='em'), or choose another method"
-        )
-    for key in [_REPORTED[column] for column in method.needs if column in _REPORTED]:
-        if not any(info.get(key) for info in rollouts.probe()):
-            raise RunError(
-                f"credit.name={name!r} reads info[{key!r}], but {rollouts.env.id} reports none; "
-                "take SearchQA-v0 or WikiSearch-v0, another credit.name, or, for turn rewards, add "
-                "verifiers by env.wrappers={'credit.rewards:TurnVerifier'={weights={...}}}"
+    signals = "set env.signals.reward=success" if rollouts.env.signals else ""
+    for world, env in rollouts.list_worlds().items():
+        if getattr(env.unwrapped, "graded", False) and getattr(estimator, "reads_success", False):
+            remedy = signals or (
+                "set env.options.reward=success (AlfWorld: env.options.success_reward=1, SearchQA "
+                "and WikiSearch: env.options.reward=em)"
             )
+            raise RecipeError(
+                f"credit.name={name!r} reads the outcome as success, 0 or 1, but with its options "
+                f"{world} pays other numbers; {remedy}, or choose another method"
+            )
+        for key in [_REPORTED[column] for column in method.needs if column in _REPORTED]:
+            if not any(info.get(key) for info in _probe(env)):
+                raise RunError(
+                    f"credit.name={name!r} reads info[{key!r}], but {world} reports none; "
+                    "use the environment search or wiki, another method, or, for turn rewards, add "
+                    "a verifier: \"env.wrappers={'credit.rewards:TurnVerifier'="
+                    '{weights={xml_format=1}}}"'
+                )
+
+
+def find_unmet_states(name: str, method: Method, rollouts: Rollouts) -> str:
+    """Why a method that compares turns in equal states finds few; "" if it may find some."""
+    estimator = getattr(method, "estimator", None)
+    reads = getattr(estimator, "reads_anchors", False)
+    if not reads and getattr(estimator, "normalize", "") != "anchor":
+        return ""
+    worlds = rollouts.list_worlds().items()
+    unmet = [world for world, env in worlds if not getattr(env.unwrapped, "revisits", True)]
+    if not unmet:
+        return ""
+    return (
+        f"credit.name={name!r} compares turns in equal states, and no state of {', '.join(unmet)} "
+        "is met again but by the same actions, because its anchor is the history; set "
+        "env.signals.anchor, or choose a method that reads none, e.g. credit.name=grpo"
+    )
+
+
+def find_expert(rollouts: Rollouts, name: str, decoding: Decoding = FREELY) -> str:
+    """The expert of the rollouts' environment, or of each of a mixture; "" if "auto" finds none.
+
+    Raises:
+        ValueError: There is none of this name; the message lists those there are. Or "auto" finds
+            none, and the environment lists no actions to choose from either.
+    """
+    worlds = rollouts.list_worlds()
+    if name != "auto":
+        for env in worlds.values():
+            apply_to(env, expert_class, name)
+        return name
+    if all("explorer" in apply_to(env, _list_experts) for env in worlds.values()):
+        return "explorer"
+    for world, env in worlds.items():
+        listed = _probe(env)[0]["admissible_actions"]
+        if not decoding.constrains(listed, reply_form(env) or FORM):
+            raise ValueError(
+                f"{world} has no Explorer to imitate and lists no actions to choose from, so that "
+                "a policy that has not seen it learns nothing: write a class Explorer "
+                "(docs/tutorials/own_world.md), list the possible actions (admissible_actions of a "
+                "Turn, env.signals.admissible of a lifted world), or take a policy.model that "
+                "follows instructions, with sft.steps=0"
+            )
+    return ""
+
+
+def _list_experts(env: gym.Env[str, str]) -> list[str]:
+    """The names of the experts of an environment."""
+    return list(experts_of(type(env.unwrapped)))
+
+
+def _probe(env: gym.Env[str, str]) -> list[dict[str, Any]]:
+    """What an environment reports at its first reset and after an empty reply.
+
+    Raises:
+        EpisodeError: It fails.
+    """
+    task_id = env.get_wrapper_attr("panel").task_ids[0]
+    with lose_episode(Task(task_id, 0, 0)):
+        return [env.reset(seed=0, options={"task_id": task_id})[1], env.step("")[-1]]
 
 
 def check_source(recipe: Recipe) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from trainer.play.records import Episode
 
 _WINDOW = 5  # steps of the running mean of a long curve
+_STILL = 1e-9  # of a value whose figure would show nothing
 _TURNS = 60  # most turns of the figure of credit
 TITLES = {
     "valid": "Valid turns",
@@ -42,14 +43,20 @@ _UNDRAWN = {
 
 
 def draw_values(lines: Sequence[dict[str, Any]]) -> list[tuple[str, str, str]]:
-    """Title, last value and figure of each logged value, and of the loss of the warm start."""
+    """Title, last value and figure of each logged value, and of the loss of the warm start.
+
+    The figure of a value that does not change is "".
+    """
     keys = dict.fromkeys(key for line in lines if line.get("stage") == "rl" for key in line)
     made = []
     for stage, key in [("sft", "loss"), *(("rl", key) for key in keys if key not in _UNDRAWN)]:
         if points := _list_points(lines, stage, key):
             title = f"Warm start: {key}" if stage == "sft" else name_value(key)
             last = f"{points[-1][1]:,.3g}"
-            made.append((title, last, _draw_value(points, f"{title}: {last} at the end")))
+            values = [value for _, value in points]
+            moves = max(values) - min(values) > _STILL
+            drawn = _draw_value(points, f"{title}: {last} at the end") if moves else ""
+            made.append((title, last, drawn))
     return made
 
 
@@ -78,9 +85,14 @@ def _draw_value(points: Sequence[tuple[int, float]], label: str) -> str:
 
 
 def draw_success(
-    lines: Sequence[dict[str, Any]], evaluations: Sequence[tuple[int, Evaluation]]
+    lines: Sequence[dict[str, Any]],
+    evaluations: Sequence[tuple[int, Evaluation]],
+    levels: Mapping[str, float],
 ) -> str | None:
-    """Success over the steps, in training and on the panel; None if nothing was logged."""
+    """Success over the steps, in training and on the panel; None if nothing was logged.
+
+    `levels` are drawn as horizontal lines: successes by name, such as those of the ladder.
+    """
     points = _list_points(lines, "rl", "success")
     if not points and not evaluations:
         return None
@@ -88,15 +100,21 @@ def draw_success(
     if points:
         steps, rates = np.array(points, float).T
         axes.plot(steps, _smooth(rates), color=MAIN, marker=".", label="training rollouts")
-    if evaluations:
-        held = [evaluation.overall for _, evaluation in evaluations]
+    warm = points[0][0] - 1 if points else 0
+    untrained = [one.overall.rate for step, one in evaluations if points and step < warm]
+    if untrained:
+        axes.axhline(untrained[0], color=HELD, linestyle=":", label="before the warm start")
+    if later := evaluations[len(untrained) :]:
+        held = [evaluation.overall for _, evaluation in later]
         axes.errorbar(
-            [step for step, _ in evaluations],
+            [step for step, _ in later],
             [x.rate for x in held],
             yerr=[[x.rate - x.low for x in held], [x.high - x.rate for x in held]],
             color=HELD, marker="o", markersize=5, capsize=3, linewidth=1.2,
-            label=f"evaluation: {evaluations[0][1].split}",
+            label=f"evaluation: {later[0][1].split}",
         )  # fmt: skip
+    for (name, level), style in zip(levels.items(), ("--", "-."), strict=False):
+        axes.axhline(level, color=SOFT, linestyle=style, linewidth=1, label=name)
     axes.set_ylim(0, 1.03)
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     axes.set_xlabel("step")

@@ -14,7 +14,7 @@ import math
 import secrets
 import time
 import warnings
-from collections import deque
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -180,10 +180,12 @@ class Metrics:
         self._show(stage, done, values)
         before = self.lines.get(step)
         if before is not None:
-            if _drop_clocks(before) != _drop_clocks(line):
+            shared = sorted(before.keys() & line.keys())  # what was the last step was evaluated
+            one, other = (_drop_clocks({key: a[key] for key in shared}) for a in (before, line))
+            if one != other:
                 warnings.warn(
                     f"step {step}, repeated after a resume, differs from its line in {self.path}, "
-                    "which is kept: this device is not deterministic",
+                    "which is kept: options were changed, or this device is not deterministic",
                     stacklevel=2,
                 )
             return
@@ -197,12 +199,18 @@ class Metrics:
 
     def note_gaps(self, step: int) -> None:
         """Warn of steps up to this one that have no line: curves and means are without them."""
-        lacking = [one for one in range(1, step + 1) if one not in self.lines]
+        skipped = {  # by a warm start that ended before its limit
+            one
+            for at, line in self.lines.items()
+            if line.get("stage") == "sft" and "steps" in line
+            for one in range(int(line["steps"]), at)
+        }
+        lacking = [one for one in range(1, step + 1) if one not in {*self.lines, *skipped}]
         if lacking:
             self.warning(
                 step,
                 f"{self.path} lacks the lines of {len(lacking)} steps, the first {lacking[0]}; "
-                "restore the file to have them in the report",
+                "restore these lines to have them in the report",
             )
 
     def _tell_trackers(self, step: int, tell: Callable[[Any], object]) -> None:
@@ -238,6 +246,8 @@ class Metrics:
             parts.append(f"{values['tokens_per_second']:,.0f} tokens/s")
         elif "loss" in values:
             parts.append(f"loss {values['loss']:.3f}")
+            if "imitation" in values:
+                parts.append(f"imitation {values['imitation']:.0%}")
         if done < total:
             parts.append(f"eta {format_seconds((total - done) * seconds / steps)}")
         if stage not in self._bars:
@@ -252,42 +262,6 @@ def note_warning(folder: Path, step: int, text: str) -> None:
     written = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
     if line not in written:
         append_line(path, line)
-
-
-_STEPS, _MOST = 5, 0.8  # more than this share of groups is dead for so many steps
-
-
-class StallWatch:
-    """The last steps of a run, to tell whether learning seems to have stalled."""
-
-    def __init__(self) -> None:
-        self.recent: deque[dict[str, float]] = deque(maxlen=_STEPS)
-
-    def note_step(self, values: dict[str, float]) -> str:
-        """What to say after a step with these values of its log, "" if nothing.
-
-        After something was said, five more steps are read before more is.
-        """
-        self.recent.append(values)
-        if len(self.recent) < _STEPS:
-            return ""
-        dead = np.mean([line["dead_groups"] for line in self.recent])
-        same = np.mean([line["identical_groups"] for line in self.recent])
-        if max(dead, same) <= _MOST:
-            return ""
-        self.recent.clear()
-        if same > _MOST:
-            return (
-                f"in {same:.0%} of the groups of the last {_STEPS} steps all rollouts had the "
-                "same replies: the policy has become nearly deterministic; "
-                "stop it and --resume with a lower update.learning_rate or an update.entropy above "
-                "0, or train anew with update.kl"
-            )
-        return (
-            f"{dead:.0%} of the groups of the last {_STEPS} steps had equal outcomes, which leaves "
-            "little to learn; train anew with more sampling.rollouts, another "
-            "sampling.temperature or other tasks"
-        )
 
 
 class Silent:
@@ -311,8 +285,9 @@ def describe(played: Sequence[Episode]) -> dict[str, float]:
 
     `reply_tokens` is the mean length of a reply, `distinct_actions` the mean number of different
     actions in a group; `dead_groups` and `identical_groups` are the shares of groups with equal
-    outcomes and with equal replies. The mean reward of each verifier is under its own name, and
-    `partner_return` is the mean outcome of the other side of conversations.
+    outcomes and with equal replies. The mean reward of each verifier and the mean of what the
+    environment measured are under their own names, success of a stratum is under
+    `success/STRATUM`, and `partner_return` is the mean outcome of the other side of conversations.
     """
     groups: dict[int, list[Episode]] = {}
     for episode in played:
@@ -324,6 +299,7 @@ def describe(played: Sequence[Episode]) -> dict[str, float]:
     plays = [{tuple(s.reply for s in e.steps) for e in group} for group in groups.values()]
     entropies = np.concatenate([step.entropies for step in steps])
     return {
+        **_describe_named(played),
         "episodes": len(played),
         "success": float(np.mean([episode.success for episode in played])),
         "valid": float(np.mean([step.valid for step in steps])),
@@ -335,19 +311,23 @@ def describe(played: Sequence[Episode]) -> dict[str, float]:
         "distinct_actions": float(np.mean([len(found) for found in actions])),
         "dead_groups": float(np.mean(dead)),
         "identical_groups": float(np.mean([len(found) == 1 for found in plays])),
-        **_describe_others(played),
     }
 
 
-def _describe_others(played: Sequence[Episode]) -> dict[str, float]:
-    """Mean outcome of the other side, and mean reward of an episode from each verifier."""
-    known = [e.partner_outcome for e in played if e.partner_outcome is not None]
-    paid = [outcome for outcome in known if not np.isnan(outcome)]  # NaN if nobody judged it
-    names = dict.fromkeys(name for e in played for step in e.steps for name in step.turn_reward)
-    return ({"partner_return": float(np.mean(paid))} if paid else {}) | {
-        name: float(np.mean([sum(s.turn_reward[name] for s in e.steps) for e in played]))
-        for name in names
-    }
+def _describe_named(played: Sequence[Episode]) -> dict[str, float]:
+    """Means of what has a name of its own: the other side, verifiers, measures and strata."""
+    found: dict[str, list[float]] = {}
+    for one in played:
+        rewards: Counter[str] = Counter()
+        for step in one.steps:
+            rewards.update(step.turn_reward)
+        other = one.partner_outcome
+        if other is not None and not math.isnan(other):  # NaN if nobody judged it
+            found.setdefault("partner_return", []).append(other)
+        strata = {f"success/{value}": one.success for value in one.strata.values()}
+        for name, value in {**strata, **rewards, **one.measures}.items():
+            found.setdefault(name, []).append(value)
+    return {name: float(np.mean(values)) for name, values in found.items()}
 
 
 def _dump(line: Mapping[str, Any]) -> str:

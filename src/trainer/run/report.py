@@ -19,7 +19,8 @@ from agent_envs import evaluation
 from agent_envs.cli import figures
 from agent_envs.cli.console import format_seconds, make_printable
 from agent_envs.machine import read_json, write_text
-from trainer.run import curves, metrics, rollouts
+from trainer.errors import RecipeError
+from trainer.run import curves, diagnosis, metrics, rollouts
 from trainer.run.run_folder import (
     PROVENANCE,
     FailureRecord,
@@ -28,6 +29,7 @@ from trainer.run.run_folder import (
     WarningRecord,
     read_config,
     read_credit,
+    read_ladder,
     read_step,
     read_truth,
     step_of,
@@ -96,6 +98,9 @@ def render(folder: Path) -> tuple[str, list[str]]:
         "provenance": run.read(PROVENANCE, partial(read_json, kind=Provenance)),
         "truth": run.read("truth/ranking.txt", read_truth),
     }
+    env_id, split = recipe["env"]["id"], evaluations[-1][1].split if evaluations else ""
+    ladders = run.read("ladder.json", partial(read_ladder, env=env_id, split=split))
+    levels = ladders[0].levels if ladders else {}
     page = Environment(
         loader=PackageLoader("trainer.run", "."),
         autoescape=True,
@@ -104,6 +109,7 @@ def render(folder: Path) -> tuple[str, list[str]]:
         finalize=_print_plain,
     )
     page.filters["embed"] = figures.embed
+    page.filters["diagnose"] = diagnosis.diagnose
     with mpl.rc_context(figures.STYLE):
         html = page.get_template("page.html.j2").render(
             palette=Markup(figures.write_palette(":root")),  # noqa: S704 - of this package
@@ -112,14 +118,35 @@ def render(folder: Path) -> tuple[str, list[str]]:
             evaluations=evaluations,
             test=evaluation.compare_paired(start[1], end[1]) if start and end else None,
             pace=estimate_pace(lines, total_steps(recipe)),
-            success=curves.draw_success(lines, evaluations),
+            success=curves.draw_success(lines, evaluations, levels),
+            ladders=ladders,
             values=curves.draw_values(lines),
             groups=read_groups(run),
+            evidence=read_evidence(run, folder, lines),
             damaged=run.damaged,
             most=rollouts.ROWS,
             **recorded,
         )
     return html, run.damaged
+
+
+def read_evidence(
+    run: RunFolder, folder: Path, lines: Sequence[dict[str, Any]]
+) -> diagnosis.Evidence | None:
+    """The rollouts of the last recorded step and the log up to it; None if there are none."""
+    last = run.list_files("episodes/step_[0-9]*.parquet")[-1:]
+    try:
+        from trainer import recipe as recipes
+
+        made = recipes.load(folder)
+    except (ImportError, RecipeError):  # without torch; of another version
+        return None
+    for path in last:
+        for played in run.read(path, read_step):
+            step = step_of(path)
+            before = [line for line in lines if line.get("stage") == "rl" and line["step"] <= step]
+            return diagnosis.Evidence(made, played, before)
+    return None
 
 
 def read_groups(run: RunFolder) -> list[rollouts.Group]:

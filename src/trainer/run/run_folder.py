@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, JsonValue
 
 import agent_envs
 from agent_envs import evaluation
@@ -66,6 +66,23 @@ class TruthRecord(BaseModel, strict=True, allow_inf_nan=False):
     policy: str
 
 
+class LadderRecord(BaseModel, strict=True, allow_inf_nan=False):
+    """What `agent-envs audit --ladder --json` found; success has share, low and high end."""
+
+    env: str
+    split: str
+    tasks: int
+    options: dict[str, JsonValue]
+    success: dict[str, tuple[float, float, float]]
+
+    @property
+    def levels(self) -> dict[str, float]:
+        """The success of the best rung and of the best expert, by name."""
+        ordered = sorted(self.success, key=self.success.__getitem__)
+        best = {name.startswith("expert: "): name for name in ordered}
+        return {best[kind]: self.success[best[kind]][0] for kind in sorted(best)}
+
+
 class Tasks(BaseModel, strict=True, extra="forbid"):
     """A panel in short: split, source and number of its tasks, and their hash."""
 
@@ -110,8 +127,9 @@ class RunFolder:
             except _UNREADABLE as error:
                 of_system = isinstance(error, OSError) and error.strerror
                 said = of_system or message_of(error) or type(error).__name__
-                known = str(path) in said
-                self.damaged.append(said if known else f"{path} cannot be read ({said})")
+                said = said if str(path) in said else f"{path} cannot be read ({said})"
+                if said not in self.damaged:  # some files are read twice
+                    self.damaged.append(said)
         return found
 
     def read_evaluations(self) -> list[tuple[int, Evaluation]]:
@@ -227,3 +245,18 @@ def read_truth(ranking: Path) -> dict[str, Any]:
         "ranking": ranking.with_name("ranking.svg").read_text(encoding="utf-8"),
         "episode": ranking.with_name("episode.svg").read_text(encoding="utf-8"),
     }
+
+
+def read_ladder(path: Path, *, env: str, split: str) -> LadderRecord:
+    """The ladder that is drawn below the run's learning curve.
+
+    Raises:
+        ValueError: The file is damaged, or of another environment or split than the evaluations.
+    """
+    found = read_json(path, LadderRecord)
+    if (found.env, found.split) != (env, split):
+        raise ValueError(
+            f"{path} is of {found.env}, split {found.split}, and the run is evaluated on {env}, "
+            f"split {split}: make it by `agent-envs audit {env} split={split} --ladder --json`"
+        )
+    return found

@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from agent_envs import endpoint, evaluation
-from trainer.build import evaluate_policy, load_policy, make_rollouts, make_sampler
+from agent_envs import evaluation
+from agent_envs.net import endpoint
+from trainer.build import (
+    check_apart,
+    evaluate_policy,
+    load_policy,
+    make_held_out,
+    make_rollouts,
+    make_sampler,
+)
 from trainer.errors import Problems
 from trainer.learn import sft
 from trainer.learn.correction import correct_rows, fill_entropies
@@ -21,10 +29,10 @@ from trainer.methods import make_method
 from trainer.model import pretrained
 from trainer.play import failures
 from trainer.play.episode_files import write_episodes
-from trainer.play.source import Source
+from trainer.play.source import Source, draw_tasks
 from trainer.run.checkpoint import Checkpoints, State, name_damage
-from trainer.run.checks import check_columns, check_source
-from trainer.run.metrics import StallWatch
+from trainer.run.checks import check_columns, check_source, find_expert, find_unmet_states
+from trainer.run.diagnosis import Watch
 from trainer.run.stopping import Stopped
 from trainer.scale import parallel, sharding
 
@@ -46,7 +54,9 @@ class Session:
     """The parts and the state of a run.
 
     Attributes:
-        warm: Number of the last step of imitation.
+        warm: Number of the last step of imitation, also if this ends sooner.
+        expert: Who is imitated, "" for nobody.
+        imitated: How well, at each measurement.
         last: Number of the last step.
         step: Number of the current step.
         pending: What the log gets of this step, once it is evaluated; empty before and after.
@@ -66,23 +76,26 @@ class Session:
             self.method = make_method(recipe)
             self.training = make_rollouts(recipe, recipe.env.split, blind=self.method.blind)
             check_columns(recipe.credit.name, self.method, self.training)
+            self.expert = ""
             if recipe.sft.steps:
-                sft.require_expert(self.training, recipe.sft.expert)
+                self.expert = find_expert(self.training, recipe.sft.expert, recipe.sampling)
         with problems.note():
-            self.held_out = make_rollouts(recipe, recipe.eval.split)
+            self.held_out = make_held_out(recipe)
             self.panel = evaluation.draw_panel(self.held_out.panel, recipe.eval.tasks)
         problems.refuse()
         self.tasks = evaluation.draw_panel(self.training.panel, recipe.env.games, "env.games")
+        check_apart(self.tasks, self.panel)
         self.source = Source(recipe, self.training, self.tasks)
         self.policy = load_policy(recipe.policy)
         self.kl_coefficient = recipe.update.kl_coefficient
         self.warm, self.last = recipe.sft.steps, recipe.sft.steps + recipe.run.steps
         self.step, self.pending = 0, dict[str, float]()
+        self.imitated: list[float] = []
         self.used = endpoint.read_usage()
         self.checkpoints = Checkpoints(
             folder / "checkpoints", recipe.run.keep, frozenset({self.warm})
         )
-        self.stalled = StallWatch()
+        self.watch = Watch(recipe)
         self.failed, self.measured = 0.0, ""
 
     def restore_policy(self) -> State | None:
@@ -96,7 +109,7 @@ class Session:
             if path.name != f"step_{state.step}" or state.step > self.last:
                 raise ValueError(f"its state is that of step {state.step} of {self.last}")
         self.step, self.kl_coefficient = state.step, state.kl_coefficient
-        self.pending = state.pending
+        self.pending, self.imitated = state.pending, state.imitated
         self.log.say(f"continuing after step {self.step} from {path}")
         self.log.note_gaps(self.step - bool(self.pending))
         return state
@@ -122,12 +135,16 @@ class Session:
 
     def start(self) -> None:
         """Start reinforcement learning: reference, new optimiser, checkpoint."""
-        if self.step == 0:
-            self.log_step("start", 1, self.evaluate())
+        if self.warm and not self.expert:
+            self.log.say("no warm start: the environment has no Explorer to imitate")
+            self.engine.sync(self.policy, self.warm)  # the steps that it skips
+        self.step = self.warm
         if self.recipe.update.kl != "none" or self.method.needs_reference:
             self.policy.keep_reference()
         self.learner = self._make_learner()
         self.method.begin(self.policy, self.folder)
+        if unmet := find_unmet_states(self.recipe.credit.name, self.method, self.training):
+            self.log.warning(self.step, unmet)
         self.save()
 
     def _make_learner(self) -> Learner[Policy]:
@@ -149,6 +166,7 @@ class Session:
             learner=self.learner.state_dict(),
             method=self.method.state() if self.improves else {},
             pending={name: np.asarray(value).item() for name, value in self.pending.items()},
+            imitated=self.imitated,
         )
         sharding.save(dict(state), folder / STATE)
 
@@ -208,6 +226,38 @@ class Session:
             "eval_valid": result.valid,
             "eval_return": float(np.mean(result.returns)),
         }
+
+    def demonstrate(self, step: int, *, held_out: bool = False) -> list[Row]:
+        """Rows of the expert on tasks that it solves; or on all that a warm start leaves out."""
+        options, (shown, left_out) = self.recipe.sft, sft.split_tasks(self.tasks)
+        tasks = left_out if held_out else shown if options.until else self.tasks
+        count = len(tasks) if held_out else options.episodes
+        drawn = draw_tasks(tasks, tasks=count, rollouts=1, seed=self.recipe.run.seed, step=step)
+        attempts = sft.attempt_demonstrations(
+            self.training, drawn, self.policy, self.expert, self.recipe.sampling,
+            solved=not held_out,
+        )  # fmt: skip
+        played = self.drop_failed(attempts, len(drawn))
+        return make_rows(played, max_tokens=self.recipe.sampling.max_tokens)
+
+    def check_imitation(self) -> dict[str, float]:
+        """Every tenth step, how well the policy imitates; a warm start that is enough ends."""
+        step, wanted = self.step, self.recipe.sft.until
+        if not wanted or (step % sft.CHECK and step < self.warm):
+            return {}
+        rows = self.demonstrate(0, held_out=True)
+        now = sft.measure_imitation(self.policy, rows, tokens=self.recipe.update.tokens)
+        self.imitated.append(now)
+        why = sft.find_end(self.imitated, wanted)
+        if not why and step < self.warm:
+            return {"imitation": now}
+        self.log.say(
+            f"the warm start ends after {step} of at most {self.warm} steps: the policy gives "
+            f"{now:.0%} of the {self.expert}'s replies on training tasks that were left out; "
+            f"{why or 'its steps (sft.steps) are taken'}"
+        )
+        self.step = self.warm
+        return {"imitation": now, "steps": step}
 
     def drop_failed(self, played: Sequence[Episode | Failure], tried: int) -> list[Episode]:
         """The episodes of a step without those that failed, which are noted.

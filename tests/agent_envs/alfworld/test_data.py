@@ -79,6 +79,19 @@ def test_the_embedded_set(split, count):
     assert sorted(task for part in parts for task in part) == list(ids)
 
 
+@pytest.mark.parametrize(("split", "count"), [("train_two", 240), ("valid_two", 60)])
+def test_the_games_of_two_goals(split, count, folder):
+    library = open_library("embedded", split)
+    assert len(library.panel) == count
+    for task_id in library.panel.task_ids[::20]:
+        game = library.load(task_id)
+        assert len(game.parts) == 2
+        assert game.goal.object_type != game.also.object_type
+        assert [part.goal for part in game.parts] == [game.goal, game.also]
+    with pytest.raises(ValueError, match=f"split '{split}' has embedded games only"):
+        open_library(folder, split)
+
+
 def test_auto_takes_the_folder_of_the_variable_and_nothing_else(folder, tmp_path, monkeypatch):
     home = tmp_path / "home"
     shutil.copytree(folder, home / ".cache" / "alfworld")
@@ -191,9 +204,9 @@ def test_a_file_that_changed_at_the_same_length_is_read_again(folder):
 
 
 def test_a_second_start_reads_only_changed_files(folder, monkeypatch):
-    read, find_fault = [], data._find_fault
+    read, parse = [], data._parse_public
     monkeypatch.setattr(
-        data, "_find_fault", lambda file, name: read.append(name) or find_fault(file, name)
+        data, "_parse_public", lambda file, name: read.append(name) or parse(file, name)
     )
     first = open_library(folder, "train").panel
     assert len(read) == 3

@@ -1,5 +1,6 @@
 """AlfWorld-v0: the contract, its signals and options."""
 
+import dataclasses
 import re
 
 import gymnasium as gym
@@ -54,12 +55,12 @@ def test_the_walkthrough_wins_and_pays_once(task, progress):
     observation, info = env.reset(options={"task": task})
     assert env.unwrapped.max_turns == 50
     assert any(fact.startswith("inreceptacle(") for fact in info["facts"])
-    extra = {"task_type", "level", "facts", "walkthrough"}
+    extra = {"strata", "facts", "walkthrough"}
     extra |= {"dead_end"} if progress == "distance" else set()
     assert info.keys() - set(agent_envs.INFO_KEYS) == extra
     assert info["goal"] in observation
-    assert info["task_id"].split("/")[2].startswith(info["task_type"])
-    assert info["level"] in {"L0", "L1", "L2"}
+    assert info["task_id"].split("/")[2].startswith(info["strata"]["task_type"])
+    assert info["strata"]["level"] in {"L0", "L1", "L2"}
     steps = play(env, info["walkthrough"])
     assert [step[1:4] for step in steps] == [(0, False, False)] * (len(steps) - 1) + [
         (3.0, True, False)
@@ -188,3 +189,53 @@ def test_valid_is_mgrs_patterns_and_the_same_as_admissible():
 def test_options_are_refused(options, error, message):
     with pytest.raises(error, match=message):
         make(**options)
+
+
+def test_the_limit_counts_from_the_walkthrough():
+    env = make(split="valid_seen", max_turns="oracle+2", walkthrough=True)
+    for task in (0, 50):
+        _, info = env.reset(options={"task": task})
+        known = info["walkthrough"]
+        ends = [env.step("look")[2:4] for _ in range(len(known) + 2)]
+        assert ends == [(False, False)] * (len(known) + 1) + [(False, True)]
+        env.reset(options={"task": task})
+        assert play(env, known)[-1][2]
+
+
+@pytest.mark.parametrize("given", ["oracle", "oracle+", "oracle-1", "oracle+x", "50"])
+def test_other_words_are_no_limit(given):
+    with pytest.raises(ValueError, match=r'a number of turns, or "oracle\+K" such as "oracle\+5"'):
+        make(max_turns=given)
+
+
+def test_a_game_without_a_walkthrough_has_no_limit_of_it(monkeypatch):
+    env = make(max_turns="oracle+2")
+    start = env.unwrapped._start
+    bare = lambda *given: _without_walkthrough(start(*given))  # noqa: E731
+    monkeypatch.setattr(env.unwrapped, "_start", bare)
+    with pytest.raises(ValueError, match=r"has no walkthrough, .* give a number of turns"):
+        env.reset(seed=1)
+
+
+def _without_walkthrough(world):
+    world.game = dataclasses.replace(world.game, walkthrough=())
+    return world
+
+
+@pytest.mark.slow
+def test_the_contract_with_two_goals():
+    check_agent_env(make(split="valid_two", progress="distance"), oracle=Oracle)
+
+
+def test_two_goals_are_both_needed():
+    env = make(split="valid_two", walkthrough=True)
+    _, info = env.reset(options={"task": 0})
+    assert ", and " in info["goal"]
+    steps = play(env, info["walkthrough"])
+    game, world = env.unwrapped.world.game, env.unwrapped.world
+    assert all(world.has_reached(part) for part in game.parts)
+    assert [step[2] for step in steps] == [False] * (len(steps) - 1) + [True]
+    halves = [step[4]["progress"] for step in steps]
+    assert halves == sorted(halves)
+    assert 0.5 in halves
+    assert halves[-1] == 1

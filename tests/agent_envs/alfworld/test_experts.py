@@ -126,6 +126,14 @@ def test_wins_embedded_games_in_a_dozen_turns(split):
     assert 8 <= np.mean(turns) <= 12
 
 
+def test_wins_embedded_games_of_two_goals():
+    library = open_library("embedded", "valid_two")
+    worlds = [World(library.load(task_id)) for task_id in library.panel.task_ids]
+    turns = [play(world, Searcher(world.intro), 50) for world in worlds]
+    assert all(world.won for world in worlds)
+    assert 12 <= np.mean(turns) <= 20
+
+
 @given(st.integers(0, 10**6), st.sampled_from(list(SHORT_NAMES)), st.integers(0, 20))
 @settings(max_examples=60, deadline=None)
 def test_wins_after_anything(generate, seed, task, turns):

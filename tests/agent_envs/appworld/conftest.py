@@ -5,25 +5,24 @@ import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
-from agent_envs.appworld import tasks
 from agent_envs.appworld.apps import APPS
 from agent_envs.appworld.interpreter import Interpreter
 from agent_envs.appworld.mini import MiniWorld
 from agent_envs.appworld.session import Session
+from agent_envs.appworld.world import list_tasks, make_task
 
 sys.path.append(str(Path(__file__).parent))  # for attacks.py
 
 
 @pytest.fixture
 def session():
-    """The apps of a household with an event that has a guest."""
-    opened = tasks.make_task("pay_the_family-0")
-    state = opened.household.state.copy()
-    state.change("events", 101, guests=["old.guest@postbox.example"])
-    return Session(opened.household._replace(state=state), opened.instruction, APPS)
+    """The apps of a household."""
+    task = make_task("train-event+host+label-0")
+    return Session(task.household, APPS, task.instruction, task.answer_type)
 
 
 @pytest.fixture
@@ -60,9 +59,10 @@ def run():
 
 
 class Served:
-    """The small world behind the addresses of `appworld serve environment`, with faults on demand.
+    """A generated world at the addresses of `appworld serve environment`, with faults on demand.
 
-    faults: what happens to the next requests, one each: a status, "hang up", or "nonsense".
+    faults: what happens to the next requests, one each: a status, "hang up", "nonsense" or
+        "too deep".
     """
 
     def __init__(self, port=0):
@@ -91,7 +91,8 @@ class Served:
         if fault == "hang up":
             handler.close_connection = True
             return
-        body = b"{" if fault == "nonsense" else json.dumps({"output": self.output(handler, given)})
+        odd = {"nonsense": b"{", "too deep": b"[" * 100_000}
+        body = odd.get(fault) or json.dumps({"output": self.output(handler, given)})
         body = body if isinstance(body, bytes) else body.encode()
         handler.send_response(fault if isinstance(fault, int) else 200)
         handler.send_header("Content-Length", str(len(body)))
@@ -101,7 +102,7 @@ class Served:
     def output(self, handler, given):
         what = handler.path.split("/")[1]
         if what == "tasks":
-            task = tasks.make_task(handler.path.split("/")[2])
+            task = make_task(unquote(handler.path.split("/")[2]))
             who = task.household
             return {"instruction": task.instruction, "supervisor": who.person, "datetime": who.now}
         if what == "initialize":
@@ -128,7 +129,7 @@ class Served:
 
 @pytest.fixture
 def served():
-    """A server with the small world's tasks."""
+    """A server with the generated world's tasks."""
     server = Served()
     yield server
     server.close()
@@ -139,5 +140,5 @@ def lists(tmp_path):
     """A folder with lists of task ids, as the benchmark's data has them."""
     folder = tmp_path / "data" / "datasets"
     folder.mkdir(parents=True)
-    (folder / "train.txt").write_text("\n".join(tasks.list_tasks("train")[::12]) + "\n")
+    (folder / "train.txt").write_text("\n".join([*list_tasks("train")][::12]) + "\n")
     return tmp_path

@@ -39,7 +39,7 @@ def env(tmp_path_factory):
         patch.setattr("agent_envs.appworld.remote.STARTING", 1200)
         patch.setattr("agent_envs.appworld.remote.GRACE", 1200)
         server = COMMAND.format(venv=VENV) + " {port}"
-        made = gym.make("AppWorld-v0", backend="http", server=server, data=root)
+        made = gym.make("AppWorld-v0", server=server, data=root)
         yield made
         made.close()
 

@@ -292,7 +292,7 @@ def test_earlier_code_that_hangs_fails_the_episode(monkeypatch):
 
 
 def test_a_lost_interpreter_ends_the_episode_without_success():
-    env = gym.make("AppWorld-v0", split="all", timeout=20)
+    env = gym.make("AppWorld-v1", timeout=20)
     env.reset(seed=1)
     env.step("```python\nx = apis.supervisor.show_profile()\n```")
     env.unwrapped.world._interpreter.journal.append((f"{ESCAPE}modules['os']._exit(3)", []))
@@ -350,7 +350,7 @@ def test_a_step_takes_its_time_limit_and_little_more_also_after_an_end():
 )
 def test_calls_and_replies_are_kept_within_the_episodes_account(calls, call, told):
     world = MiniWorld(timeout=20)
-    world.open("tick_off-0")
+    world.open("train-creditor+hosts+move-1")
     assert told in world.execute(SWALLOW.format(calls, call))
     kept = sum(len(code) + sum(map(len, replies)) for code, replies in world._interpreter.journal)
     assert kept < 200_000

@@ -1,4 +1,4 @@
-"""Bifurcation-v0: the contract, walks of every kind, signals."""
+"""Bifurcation-v1: the contract, walks of every kind, signals."""
 
 import gymnasium as gym
 import pytest
@@ -10,10 +10,13 @@ from agent_envs.testing import check_agent_env
 
 def begin(kind, number=0):
     """The environment at the start of a task, the task, and the doors of a success."""
-    env, name = gym.make("Bifurcation-v0", split="all"), f"{kind}-{number:02}"
+    env, name = gym.make("Bifurcation-v1", split="all"), f"{kind}-{number:02}"
     env.reset(options={"task_id": name})
     task = draw_task(name)
-    way = [task.right if room == task.bell else doors[0] for room, doors in enumerate(task.doors)]
+    way = [
+        next(door for door in doors if (door == task.right) == (room == task.bell))
+        for room, doors in enumerate(task.doors)
+    ]
     return env, task, way
 
 
@@ -39,34 +42,39 @@ def walk_on(env):
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{"split": "test", "kind": "reversible"}, {"max_turns": 4}])
 def test_the_contract_with_other_options(options):
-    env = gym.make("Bifurcation-v0", **options)
+    env = gym.make("Bifurcation-v1", **options)
     assert set(env.reset(seed=1)[1]) == {*INFO_KEYS, "kind"}
     check_agent_env(env)
 
 
 def test_splits_share_no_task_and_have_every_kind_as_often():
     splits = ("train", "test", "all")
-    tasks = {split: gym.make("Bifurcation-v0", split=split).panel.task_ids for split in splits}
+    tasks = {split: gym.make("Bifurcation-v1", split=split).panel.task_ids for split in splits}
     assert not set(tasks["train"]) & set(tasks["test"])
     assert set(tasks["train"]) | set(tasks["test"]) == set(tasks["all"])
+    things = [{t for i in tasks[split] for t in draw_task(i).things} for split in splits[:2]]
+    assert not things[0] & things[1]
     for ids in tasks.values():
         assert len(set(ids)) == len(ids)
         assert all(sum(i.startswith(f"{k}-") for i in ids) == len(ids) // 6 for k in KINDS)
-    assert gym.make("Bifurcation-v0", kind="early").panel.task_ids[0] == "early-00"
+    assert gym.make("Bifurcation-v1", kind="early").panel.task_ids[0] == "early-00"
     with pytest.raises(ValueError, match="unknown kind 'late', did you mean 'delayed'"):
-        gym.make("Bifurcation-v0", kind="late")
+        gym.make("Bifurcation-v1", kind="late")
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_tasks_are_as_described(kind):
     tasks = [draw_task(f"{kind}-{number:02}") for number in range(EACH)]
     for task in tasks:
-        assert 3 <= len(task.doors) <= 6
+        assert 5 <= len(task.doors) <= 6
         assert all(len(set(doors)) == DOORS for doors in task.doors)
-        assert task.right in task.doors[task.bell]
+        assert all(task.right in doors for doors in task.doors)
+        assert len(set(task.things)) == len(task.doors)
         assert bool(task.news) == (kind == "distractors")
     bells = {task.bell for task in tasks}
     assert bells == {0} if kind == "delayed" else len(bells) > 2
+    if kind in ("early", "irreversible"):  # something follows
+        assert all(task.bell < len(task.doors) - 1 for task in tasks)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -89,16 +97,25 @@ def test_a_delayed_effect_shows_only_at_the_end():
     assert {step[4] for step in bad} == {0.0}  # the agent does not see this
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_goals_colour_is_wrong_without_the_bell(kind):
+    number = next(n for n in range(EACH) if draw_task(f"{kind}-{n:02}").bell != 1)
+    env, task, way = begin(kind, number)
+    steps = walk(env, [way[0], task.right])
+    assert steps[-1][4] == 0  # progress
+    assert steps[-1][2] == (kind in ("decisive", "distractors"))
+    assert steps[-1][2] or "side room" in steps[-1][0] or walk_on(env)[0] == 0
+
+
 def test_news_change_nothing():
     env, task, _ = begin("distractors", 1)
     assert task.bell
-    seen = []
-    for door in task.doors[0]:
+    safe = [row for row, door in enumerate(task.doors[0]) if door != task.right]
+    for row in safe:
         env.reset(options={"task_id": "distractors-01"})
-        observation, *_, info = env.step(door)
-        seen.append(observation.splitlines()[0])
+        observation, *_, info = env.step(task.doors[0][row])
+        assert observation.splitlines()[0] == task.news[0][row]
         assert info["anchor"] == "1 False False"
-    assert seen == list(task.news[0])
 
 
 def test_leaving_succeeds_after_the_right_door_only():

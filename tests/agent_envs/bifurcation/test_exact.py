@@ -16,11 +16,13 @@ def uniform(_, info):
 def make(kind, number=0, **options):
     """The environment, the task's name and task."""
     name = f"{kind}-{number:02}"
-    return gym.make("Bifurcation-v0", split="all", **options), name, draw_task(name)
+    return gym.make("Bifurcation-v1", split="all", **options), name, draw_task(name)
 
 
 def choose_doors(task, at_bell):
-    return [at_bell if room == task.bell else d[0] for room, d in enumerate(task.doors)]
+    """The door at the bell, and elsewhere the first that is not wrong."""
+    safe = [next(door for door in doors if door != task.right) for doors in task.doors]
+    return [at_bell if room == task.bell else door for room, door in enumerate(safe)]
 
 
 def find_wrong(task):
@@ -28,41 +30,50 @@ def find_wrong(task):
 
 
 @pytest.mark.parametrize("kind", ["decisive", "delayed", "distractors", "irreversible"])
-def test_one_turn_decides(kind):  # one of three doors: V = 1/3 before, then 1 or 0
+def test_what_each_door_is_worth(kind):  # of three doors one is right at the bell, elsewhere two
     env, name, task = make(kind)
+    chances = [1 / 3 if room == task.bell else 2 / 3 for room in range(len(task.doors))]
+    values = [np.prod(chances[room:]) for room in range(len(chances))]
     for door, after in ((task.right, 1.0), (find_wrong(task), 0.0)):
         ends = kind in {"decisive", "distractors"} and not after
         actions = choose_doors(task, door)[: task.bell + 1 if ends else None]
         for room, turn in enumerate(turn_values(env, name, uniform, actions)):
-            assert turn.value == pytest.approx(1 / 3 if room <= task.bell else after)
-            assert turn.advantage == pytest.approx(after - 1 / 3 if room == task.bell else 0)
+            value = values[room] * (after if room > task.bell else 1)
+            there = (values[room] / chances[room]) * (after if room >= task.bell else 1)
+            assert (turn.value, turn.action_value) == pytest.approx((value, there))
 
 
 def test_leaving_early():
-    # after the right door everything succeeds, after a wrong one nothing: V(bell) = 1/4, since
-    # leaving fails, and each room before it is left with probability 1/4
+    # after the bell 1/4 leave and 2/4 go on: V = 3/4 in the last room, 5/8 in the one before, ...;
+    # at the bell one of four ways is right, before it two
     env, name, task = make("early")
-    before = [0.25 * 0.75 ** (task.bell - room) for room in range(task.bell + 1)]
+    after = 1.0
+    for _ in range(len(task.doors) - task.bell - 1):
+        after = 1 / 4 + after / 2
+    before = [after / 4 / 2 ** (task.bell - room) for room in range(task.bell + 1)]
     found = turn_values(env, name, uniform, choose_doors(task, task.right))
     assert [turn.value for turn in found[: task.bell + 1]] == pytest.approx(before)
-    assert found[task.bell].advantage == pytest.approx(0.75)
+    assert found[task.bell].advantage == pytest.approx(after * 3 / 4)
     (left,) = turn_values(env, name, uniform, [LEAVE])
     assert left.advantage == pytest.approx(-before[0])
 
 
 def test_a_mistake_that_can_be_taken_back():
-    # without a limit V = 1/3 + 2/3 (1/2 V + 1/2 0), so V = 1/2; "back" gains 1/4 over V(aside)
+    # without a limit, with W for what follows: at the bell V = 1/3 W + 2/3 (1/2 V), so V = 1/2 W;
+    # elsewhere V = 2/3 W + 1/3 (1/2 V), so V = 4/5 W
     env, name, task = make("reversible", max_turns=60)
+    left = len(task.doors) - task.bell - 1
+    value = 1 / 2 * (4 / 5) ** left
     fallen = choose_doors(task, find_wrong(task))[: task.bell + 1]
     *_, fall, back = turn_values(env, name, uniform, [*fallen, BACK])
-    assert (fall.value, fall.advantage) == pytest.approx((1 / 2, 1 / 4 - 1 / 2))
-    assert (back.value, back.action_value) == pytest.approx((1 / 4, 1 / 2))
+    assert (fall.value, fall.advantage) == pytest.approx((value, -value / 2))
+    assert (back.value, back.action_value) == pytest.approx((value / 2, value))
     *_, on = turn_values(env, name, uniform, [*fallen, ON])
-    assert on.advantage == pytest.approx(-1 / 4)
+    assert on.advantage == pytest.approx(-value / 2)
     # one turn more than the rooms: going back takes two, so that only the first try counts
     env, *_ = make("reversible", max_turns=len(task.doors) + 1)
     *_, fall, back = turn_values(env, name, uniform, [*fallen, BACK])
-    assert fall.value == pytest.approx(1 / 3)
+    assert fall.value == pytest.approx(1 / 3 * (2 / 3) ** left)
     assert (back.value, back.advantage) == (0, 0)
 
 
@@ -72,8 +83,11 @@ def test_a_policy_of_its_own_and_invalid_actions():
     env, name, task = make("decisive", max_turns=12)
 
     def knowing(observation, info):
-        right = task.right if "bell" in observation else info["admissible_actions"][0]
-        return {right: 0.5, "dance": 0.5}
+        doors = [way for way in info["admissible_actions"] if way != task.right]
+        return {
+            task.right if task.things[task.bell] in observation else doors[0]: 0.5,
+            "dance": 0.5,
+        }
 
     rooms = len(task.doors)
     short = sum(np.prod([(12 - i) / (i + 1) for i in range(right)]) for right in range(rooms))

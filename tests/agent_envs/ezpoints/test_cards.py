@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from agent_envs.ezpoints.cards import BLACK, FITTING, RED, draw
-from agent_envs.ezpoints.rules import SUITS, SYMBOLS, VALUES, Card
+from agent_envs.ezpoints.rules import POINTS, SUITS, VALUES, Card
 
 HAND = Card("K", "S"), Card("2", "H")
 
@@ -26,9 +26,15 @@ def test_a_picture_is_the_callers_own():
 
 def test_every_card_and_every_formula_looks_different():
     deck = [Card(rank, suit) for rank in VALUES for suit in SUITS]
-    assert len({draw_face(card).tobytes() for card in deck}) == 48
-    formulas = (*SYMBOLS, " ", "", "2 ")  # the caret shows a trailing blank
-    assert len({draw(HAND, formula).tobytes() for formula in formulas}) == 16
+    assert len({draw_face(card).tobytes() for card in deck}) == 52
+    formulas = (*POINTS.symbols, " ", "", "2 ")  # the caret shows a trailing blank
+    assert len({draw(HAND, formula).tobytes() for formula in formulas}) == 20
+
+
+def test_four_cards_lie_in_two_rows():
+    picture = draw((Card("K", "S"),) * 4, "").astype(int)
+    assert np.array_equal(picture[20:110, 18:80], picture[114:204, 158:220])
+    assert count_pixels(draw((*HAND, *HAND), "")[:, :150], RED) == 0  # hearts are on the right
 
 
 @pytest.mark.parametrize(("suit", "colour"), [("C", BLACK), ("D", RED), ("H", RED), ("S", BLACK)])

@@ -1,4 +1,4 @@
-"""EZPoints-v0: the contract in all variants, games by hand, signals, the expert, hands as dealt."""
+"""EZPoints-v0 and Points-v0: the contract, games by hand, signals, the expert, hands as dealt."""
 
 import gymnasium as gym
 import numpy as np
@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 from agent_envs import INFO_KEYS, Malformed
 from agent_envs.ezpoints.experts import Explorer
-from agent_envs.ezpoints.rules import SYMBOLS, open_panel
+from agent_envs.ezpoints.rules import EZPOINTS, open_panel, open_points
 from agent_envs.testing import check_agent_env
 
 TENTH = "KS", "2H"
 EVEN = "6S", "6H"
+SYMBOLS = EZPOINTS.symbols
 
 
 def make(**options):
@@ -244,3 +245,80 @@ def test_the_explorer_gives_its_formula():
     assert thoughts == ["10+2 would make 12"] * 3 + ["10+2 makes 12"]
     play(env, TENTH, ["10", "*"])
     assert Explorer(env).think() == "this cannot make 12 any more, so end it"
+
+
+def open_task(numbers, **options):
+    """A hand of Points of these numbers, after its reset; and the info."""
+    env = gym.make("Points-v0", split="all", **options)
+    return env, env.reset(options={"task_id": f"{numbers}/0"})[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"reward": "rl4vlm", "observation": "image", "action_space": "discrete17"}],
+    ids=str,
+)
+def test_the_contract_of_points(options):
+    check_agent_env(gym.make("Points-v0", **options), oracle=Explorer)
+
+
+def test_points_by_hand():
+    env, info = open_task("3-3-8-8")
+    assert sorted(info["numbers"]) == [3, 3, 8, 8]
+    progress, rewards = [], []
+    for symbol in ["8", "/", "(", "3", "-", "8", "/", "3", ")", "="]:
+        assert symbol in info["admissible_actions"]
+        text, reward, terminated, _, info = env.step(symbol)
+        progress.append(info["progress"])
+        rewards.append(reward)
+    assert progress == [pytest.approx(turn / 10) for turn in range(1, 11)]
+    assert (rewards, terminated, info["success"]) == ([0.0] * 9 + [1.0], True, True)
+    assert text.startswith("That makes 24.\ncards: ")
+
+
+@pytest.mark.parametrize(
+    ("symbols", "reason", "rl4vlm"),
+    [
+        (["7"], "unknown", -1.0),
+        (["3", "*", "3", "*", "3"], "refused", -1.0),
+        (["**"], "format", 0.0),
+        (["(", ")"], "", 0.0),
+        (["3", "3"], "", 0.0),
+    ],
+)
+def test_points_knows_what_is_valid(symbols, reason, rl4vlm):
+    for scheme, paid in (("success", 0.0), ("rl4vlm", rl4vlm)):
+        env, _ = open_task("3-3-8-8", reward=scheme)
+        for symbol in symbols:
+            _, reward, _, _, info = env.step(symbol)
+        assert (reward, info["invalid_reason"]) == (paid, reason)
+        if not reason:  # a sign is valid where no formula goes on like this
+            assert info["progress"] == 0
+
+
+def test_a_longer_solution_is_no_progress():
+    env, _ = open_task("1-2-3-4")  # 1*2*3*4= has 8 symbols
+    steps = [env.step(symbol)[-1]["progress"] for symbol in ["(", "1"]]
+    assert steps == [0.0, pytest.approx(1 - 8 / 8)]  # (1)*2*3*4= is left, then )*2*3*4=
+
+
+def test_points_by_rl4vlm_ends_when_the_formula_is_full():
+    env, info = open_task("3-3-8-8", reward="rl4vlm")
+    for _ in range(21):
+        *_, info = env.step("-")
+    assert info["admissible_actions"] == []
+    _, reward, terminated, truncated, info = env.step("=")
+    assert (reward, terminated, truncated, info["invalid_reason"]) == (-1.0, False, True, "refused")
+
+
+def test_points_anchors_are_of_numbers_and_formula_only():
+    ids = open_points("all").task_ids
+    assert len(ids) == 566 * 4
+    env = gym.make("Points-v0", split="all")
+    tasks = ("1-2-3-4/0", "1-2-3-4/1", "1-2-3-5/0")
+    anchors = []
+    for task in tasks:
+        env.reset(options={"task_id": task})
+        anchors.append(env.step("3")[-1]["anchor"])
+    assert anchors[0] == anchors[1] != anchors[2]

@@ -1,19 +1,29 @@
 """Deals counted by hand, formulas against Python's arithmetic, solutions by trying."""
 
 import itertools
+import random
 from collections import Counter
+from fractions import Fraction
 from functools import reduce
 
 import pytest
 
 from agent_envs.ezpoints.rules import (
+    EZPOINTS,
+    NUMBERS,
+    POINTS,
+    PRIME,
     SPLITS,
     VALUES,
     Formula,
     append_symbol,
     find_solution,
     list_deals,
+    list_hands,
+    list_points,
     open_panel,
+    open_points,
+    remove_number,
 )
 
 # Of 12 first cards x 2 coins x 2 orders x 16 pairs of suits = 768 deals a first card has 64, and 32
@@ -95,7 +105,90 @@ def test_solutions_are_the_shortest(pair):
             left = list(pair)
             for symbol in filter(str.isdigit, symbols):
                 left.remove(int(symbol))
-            way = find_solution(reduce(append_symbol, symbols, Formula()), tuple(left))
+            way = find_solution(reduce(append_symbol, symbols, Formula()), tuple(left), EZPOINTS)
             assert len(way) == count_by_trying(symbols, pair)
             if way:
                 assert evaluate([*symbols, *way[:-1]]) == 12
+
+
+def test_hands_of_points_are_disjoint_and_can_be_solved():
+    hands = list_hands()
+    sizes = {split: len(found) for split, found in hands.items()}
+    assert sizes == {"train": 454, "val": 56, "test": 56}  # 566 of 715 sets, as is well known
+    assert len(set(itertools.chain(*hands.values()))) == 566
+    for hand in hands["test"]:
+        assert evaluate_exactly(find_solution(Formula(), hand, POINTS)[:-1]) == 24
+    for split, found in hands.items():
+        for task, cards in list_points(split).items():
+            numbers = sorted(VALUES[card.rank] for card in cards)
+            assert tuple(numbers) in found
+            assert open_points(split).origins[task] == "-".join(map(str, numbers))
+
+
+def evaluate_exactly(symbols):
+    """Python's value of a formula in fractions, None if it has none or uses other operators."""
+    spaced = " ".join(f"Fraction({s})" if s.isdigit() else s for s in symbols)
+    if "* *" in spaced or "/ /" in spaced or ") (" in spaced or ") Fraction" in spaced:
+        return None
+    try:
+        return eval(spaced.replace("( )", "!"), {"Fraction": Fraction})  # noqa: S307
+    except (SyntaxError, ZeroDivisionError, TypeError):
+        return None
+
+
+def read(symbols):
+    return reduce(append_symbol, symbols, Formula())
+
+
+def test_values_are_those_of_python_in_fractions():
+    rng = random.Random(1)
+    agreed = 0
+    for _ in range(20_000):
+        symbols = rng.choices(["1", "3", "8", *POINTS.signs], k=rng.randint(1, 7))
+        ours, theirs = read(symbols).value, evaluate_exactly(symbols)
+        if theirs is None:
+            assert ours is None, symbols
+        else:
+            agreed += 1
+            assert ours * theirs.denominator % PRIME == theirs.numerator % PRIME, symbols
+    assert agreed > 300
+
+
+def search(symbols, left):
+    """Fewest symbols to 24 by breadth, "=" among them; 0 if there are none of up to 9."""
+    states = {(read(symbols), left)}
+    for length in range(1, 10):
+        if any(not rest and formula.value == 24 for formula, rest in states):
+            return length
+        states = {
+            (after, remove_number(rest, NUMBERS[symbol]) if symbol in NUMBERS else rest)
+            for formula, rest in states
+            for symbol in (*map(str, set(rest)), *POINTS.signs)
+            if (after := append_symbol(formula, symbol)).sound and len(after.frames) <= length + 1
+        }
+    return 0
+
+
+@pytest.mark.parametrize(
+    ("symbols", "left"),
+    [
+        ("3 * (", (2, 10)),
+        ("3 * ( 2 - 10 )", (1,)),  # only *-1 or /-1 helps
+        ("3 * ( 2 -", (1, 10)),
+        ("8 / ( 3 - 8 /", (3,)),
+        ("( ( 10", (2, 4)),
+        ("6 / ( 1 -", (3, 4)),
+        ("-", (4, 6)),
+        ("10 * 2 +", (4,)),
+        ("10 * 10 +", (1,)),
+        ("5 / ( 1 - 1", (2,)),
+        ("", (3, 8)),
+        ("", (1, 8)),
+    ],
+)
+def test_solutions_of_points_are_the_shortest(symbols, left):
+    before = symbols.split()
+    way = find_solution(read(before), left, POINTS)
+    assert len(way) == search(before, left)
+    if way:
+        assert evaluate_exactly([*before, *way[:-1]]) == 24

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_envs import web
+from agent_envs.net import web
 from agent_envs.retrieval.client import Http, RetrievalError, read_passage
 from agent_envs.retrieval.passages import Passage
 from tests.agent_envs import chat_server as chat

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 
-from agent_envs import connections
+from agent_envs.net import connections
 from agent_envs.retrieval import server
 from agent_envs.retrieval.client import Http, RetrievalError
 from agent_envs.retrieval.factory import Scripted
@@ -359,7 +359,7 @@ def test_nothing_is_left_and_a_client_goes_on_when_it_is_back(monkeypatch):
     with pytest.raises(ConnectionRefusedError):
         ask(url, {"query": "a"})
     context = serving(Digests(), port=urlsplit(url).port)
-    monkeypatch.setattr("agent_envs.web.sleep", lambda _: context.__enter__())
+    monkeypatch.setattr("agent_envs.net.web.sleep", lambda _: context.__enter__())
     assert one.search(["b"], 3) == Digests().search(["b"], 3)
     context.__exit__(None, None, None)
 

@@ -6,9 +6,9 @@ import pytest
 from planned import planned
 
 from agent_envs.retrieval.factory import Scripted
-from agent_envs.search_qa.env import SearchQA
-from agent_envs.search_qa.experts import Oracle
-from agent_envs.search_qa.wiki import WikiSearch
+from agent_envs.search_qa.oracle import Oracle
+from agent_envs.search_qa.public import PublicSearchQA as SearchQA
+from agent_envs.search_qa.public import PublicWikiSearch as WikiSearch
 
 CHAD, CAPITAL, ANSWER = "Chad", "N'Djamena", "<answer>N'Djamena</answer>"
 
@@ -30,20 +30,11 @@ WAYS += [
     (WikiSearch, {"strict_compat": strict}, [tool("wiki_search", query=CHAD), ANSWER])
     for strict in (False, True)
 ]
-PAGES = [
-    call
-    for title, page in ((CHAD, "p1"), (CAPITAL, "p2"))
-    for call in (
-        tool("search_pages", query=title),
-        tool("view_sections", page_id=page),
-        tool("read_section", section_id=f"{page}:full"),
-    )
-]
 
 
 @pytest.mark.parametrize(
     ("kind", "options", "actions"),
-    [*WAYS, (WikiSearch, {"protocol": "wiki_pages"}, [*PAGES, ANSWER])],
+    WAYS,
 )
 def test_it_searches_for_each_gold_passage_and_answers(make_env, kind, options, actions):
     env = make_env(kind, retriever="bm25", **options)
@@ -73,8 +64,6 @@ def test_it_goes_on_from_where_it_is(make_env):
 @pytest.mark.parametrize(
     ("options", "searches"),
     [
-        ({"max_searches": 0}, 0),
-        ({"max_searches": 1}, 1),
         ({"max_turns": 3}, 2),
         ({"max_turns": 1}, 0),
         ({"protocol": "verl_agent"}, 3),

@@ -5,13 +5,12 @@ import time
 import pytest
 
 from agent_envs.search_qa import mt_grpo
-from agent_envs.search_qa.mt_grpo import Tool, ToolError
+from agent_envs.search_qa.mt_grpo import CallError
 
 CALL = '<reasoning>r</reasoning><tool>{"name": "wiki_search", "args": {"query": "q"}}</tool>'
 FOUND = "<result>\nParis is the capital.\n</result>"
 FAILED = "<result>\nError: Invalid JSON format\n</result>"
 ANSWER = "<reasoning>r</reasoning><answer>Paris</answer>"
-TOOLS = {"wiki_search": Tool("query", lambda query: f"found {query}")}
 
 
 def score(texts, golds=("Paris",), answer=None):
@@ -123,9 +122,9 @@ WIKI = '{"name": "wiki_search"'
 
 
 def test_a_call():
-    assert mt_grpo.run_call('{"name": "wiki_search", "args": {"query": "é"}}', TOOLS) == "found é"
+    assert mt_grpo.read_call('{"name": "wiki_search", "args": {"query": "é"}}') == "é"
     odd = r'{"name": "wiki_search", "args": {"query": "\ud800"}}'
-    assert mt_grpo.run_call(odd, TOOLS) == "found \ufffd"  # only text is sent
+    assert mt_grpo.read_call(odd) == "\ufffd"  # only text is sent
 
 
 @pytest.mark.parametrize(
@@ -147,8 +146,8 @@ def test_a_call():
     ],
 )
 def test_a_call_that_cannot_be_made(command, message, reason):
-    with pytest.raises(ToolError) as caught:
-        mt_grpo.run_call(command, TOOLS)
+    with pytest.raises(CallError) as caught:
+        mt_grpo.read_call(command)
     assert (str(caught.value), caught.value.reason) == (message, reason)
 
 

@@ -10,8 +10,8 @@ from agent_envs.retrieval.bm25 import BM25
 from agent_envs.retrieval.client import Http, RetrievalError
 from agent_envs.retrieval.server import serving
 from agent_envs.search_qa.data import open_data
-from agent_envs.search_qa.env import SearchQA
-from agent_envs.search_qa.wiki import WikiSearch
+from agent_envs.search_qa.public import PublicSearchQA as SearchQA
+from agent_envs.search_qa.public import PublicWikiSearch as WikiSearch
 from agent_envs.testing import check_agent_env
 from credit.rewards import TurnVerifier
 
@@ -54,12 +54,14 @@ def test_a_server_that_dies_is_named_and_not_the_agents_mistake(kind, folder, fo
     assert (answered[1:3], answered[4]["valid"]) == ((1.0, True), True)
 
 
-def test_the_papers_verifiers_read_these_environments():
-    env = TurnVerifier(gym.make("WikiSearch-v0", split="test"))
-    _, info = env.reset(seed=7)
-    call = '<tool>{"name": "wiki_search", "args": {"query": "Chad"}}</tool>'
-    *_, info = env.step(f"<reasoning>a</reasoning>{call}")
-    assert info["turn_reward"]["tool_execution"] == 0.2
-    assert info["turn_reward"]["xml_format"] == pytest.approx(0.2)
-    *_, info = env.step(f"<reasoning>a</reasoning><answer>{info['answers'][0]}</answer>")
-    assert info["turn_reward"]["exact"] == 1.0
+def test_the_papers_verifiers_read_these_environments(folder):
+    for name, options in (("v0", {"data": str(folder), "split": "all"}), ("v1", {"hops": 1})):
+        env = TurnVerifier(gym.make(f"WikiSearch-{name}", **options))
+        _, info = env.reset(seed=7)
+        query = info["goal"] if name == "v1" else "Chad"
+        call = f'<tool>{{"name": "wiki_search", "args": {{"query": "{query}"}}}}</tool>'
+        *_, info = env.step(f"<reasoning>a</reasoning>{call}")
+        assert info["turn_reward"]["tool_execution"] == 0.2
+        assert info["turn_reward"]["xml_format"] == pytest.approx(0.2)
+        *_, info = env.step(f"<reasoning>a</reasoning><answer>{info['answers'][0]}</answer>")
+        assert info["turn_reward"]["exact"] == 1.0

@@ -16,6 +16,6 @@ def public_folder(shared_data):
 @pytest.fixture
 def server(monkeypatch):
     """A server that answers `server.script`, one entry a request, then `server.act`."""
-    monkeypatch.setattr("agent_envs.web.BACKOFF", 0.001)
+    monkeypatch.setattr("agent_envs.net.web.BACKOFF", 0.001)
     with ChatServer(says("{}")) as one:
         yield one

@@ -1,86 +1,76 @@
-"""The experts of Sotopia: what each of them wins, and whom they cannot play."""
-
-import itertools
-from dataclasses import replace
+"""What the experts of Sotopia-v1 win, and what wins without listening."""
 
 import gymnasium as gym
 import numpy as np
 import pytest
 
-from agent_envs.sotopia.acts import Act, parse_act
 from agent_envs.sotopia.experts import Explorer, Oracle
-from agent_envs.sotopia.families import FAMILIES, draw_scene
+from agent_envs.sotopia.games import FAMILIES
+from agent_envs_lab.audits.sotopia import NON_SOLVERS, list_offers
 
 
-def share_of_successes(expert, family):
-    """How many of 16 hard tasks an expert wins."""
-    env = gym.make("Sotopia-v0", split="hard", family=family)
-    won = []
-    for task in range(16):
-        env.reset(seed=task, options={"task": task})
-        ended = False
+def share_of_successes(family, split, begin, tasks=80):
+    """The share of tasks that an actor wins; `begin(env, task)` makes it."""
+    env, won = gym.make("Sotopia-v1", split=split, family=family), []
+    for task in range(tasks):
+        observation, info = env.reset(seed=task, options={"task": task})
+        act, ended = begin(env, task), False
         while not ended:
-            _, _, terminated, truncated, info = env.step(expert(env).act())
+            observation, _, terminated, truncated, info = env.step(act(observation, info))
             ended = terminated or truncated
         won.append(info["success"])
     return np.mean(won)
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("split", ["train", "val", "test", "hard"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_oracle_wins_nearly_always_and_who_knows_less_wins_less(family):
-    share = share_of_successes(Oracle, family)
-    assert share >= 0.8
-    assert 0.1 < share_of_successes(Explorer, family) < share
+def test_who_listens_and_who_knows_win(family, split):
+    for expert in (Explorer, Oracle):
 
+        def begin(env, _, expert=expert):
+            return lambda *_: expert(env).act()
 
-def test_the_oracle_needs_a_mind_to_read():
-    env = gym.make("Sotopia-v0", partner="external")
-    env.reset(seed=0)
-    with pytest.raises(ValueError, match="needs a scripted partner"):
-        Oracle(env)
+        assert share_of_successes(family, split, begin, 20) == 1
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["bargain", "donation"])
-def test_the_other_sides_limit_is_inferred_to_a_dollar(family):
-    exact = []
-    for number, side in itertools.product(range(0, 320, 3), (0, 1)):
-        scene = draw_scene(family, number)
-        *_, hoped = scene.show_goal(side).split("$")
-        inferred = scene.game.infer_game(int(hoped.split()[0].strip(".")), side).limits
-        assert inferred[side] == scene.game.limits[side]
-        assert abs(inferred[1 - side] - scene.game.limits[1 - side]) <= 1
-        exact.append(inferred == scene.game.limits)
-    assert np.mean(exact) > 0.9
+@pytest.mark.parametrize("split", ["test", "hard"])
+@pytest.mark.parametrize("name", NON_SOLVERS)
+def test_who_does_not_listen_loses(name, split):
+    def begin(_, task):
+        return NON_SOLVERS[name](np.random.default_rng(task))
+
+    shares = [share_of_successes(family, split, begin) for family in FAMILIES]
+    assert np.mean(shares) < 0.1
+    assert max(shares) < 0.15  # one family alone: 80 tasks, so that chance shows
 
 
-def bargaining():
-    env = gym.make("Sotopia-v0", family="bargain").unwrapped
+def test_players_that_do_not_listen_know_all_offers():
+    for family in FAMILIES:
+        env = gym.make("Sotopia-v1", family=family).unwrapped
+        observation, info = env.reset(seed=0, options={"task": 0})
+        deals = [env.game.read_offer(offer) for offer in list_offers(observation, info["goal"])]
+        worths = [env.game.measure(deal) for deal in deals]
+        assert len(deals) > 30
+        assert family == "friend" or worths == sorted(worths, reverse=True)
+
+
+def test_the_explorer_goes_on_from_any_state():
+    env = gym.make("Sotopia-v1", family="divide", split="test")
     env.reset(seed=0, options={"task": 0})
-    return env
+    game = env.unwrapped.game
+    keeps_all = {name: number for name, number, _ in game.things}
+    env.step(f'{{"offer": {{"keep": {keeps_all}}}}}'.replace("'", '"'))
+    env.step("Hello.")
+    ended = False
+    while not ended:
+        *_, terminated, truncated, info = env.step(Explorer(env).act())
+        ended = terminated or truncated
+    assert info["success"]
 
 
-def test_the_explorer_does_not_read_the_others_limit():
-    env = bargaining()
-    told, scene, own = Explorer(env).act(), env.talk.scene, env.talk.scene.game.limits[env.side]
-    for other in (own // 4, own // 2):
-        game = replace(scene.game, limits=(own, other) if env.side == 0 else (other, own))
-        env.talk = env.talk._replace(scene=replace(scene, game=game))
-        assert Explorer(env).act() == told
-
-
-def test_the_explorer_accepts_what_is_worth_enough():
-    env = bargaining()
-    game, talk, side = env.talk.scene.game, env.talk, env.side
-    worst, *_, best = sorted(game.deals, key=lambda deal: game.value(deal, side))
-    for deal, accepts in ((worst, None), (best, True)):
-        env.talk = talk.after(1 - side, Act("speak", "So?", offer=deal))
-        assert parse_act(Explorer(env).act(), game, side).accept == accepts
-
-
-def test_the_explorer_plays_generated_scenes_only(public_folder):
-    env = gym.make("Sotopia-v0", data=public_folder, split="all", partner="echo", judge="none")
+def test_self_chat_has_nobody_who_answers():
+    env = gym.make("Sotopia-v1", partner="external")
     env.reset(seed=0)
-    with pytest.raises(ValueError, match="the Explorer of Sotopia plays generated scenes only, no"):
+    with pytest.raises(ValueError, match="needs a partner that answers"):
         Explorer(env)

@@ -1,183 +1,212 @@
-"""What binds: fields at once, words when they are let stand, and nothing else."""
+"""Acts, how one is written and displayed, and what binds in a talk."""
+
+import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from agent_envs.sotopia.acts import Act, speak
-from agent_envs.sotopia.families import draw_scene
-from agent_envs.sotopia.talk import Talk
-from tests.agent_envs.sotopia.samples import read_lines
+from agent_envs.sotopia.scene import Character, Scene, Unknown
+from agent_envs.sotopia.talk import KINDS, WITH_ARGUMENT, Act, Talk, parse_act, speak
+from tests.agent_envs.sotopia.test_games import BARGAIN
 
-OFFER, TAKE = Act("speak", "So?", offer=(300,)), Act("speak", "Agreed.", accept=True)
-SCENE = draw_scene("bargain", 0)
+TEXT = Scene("rain", "Rain.", ("Stay dry", "Get wet"), 1, (Character("Ada"), Character("Bo")))
+GAME = Scene("lamp", "A lamp.", ("Buy", "Sell"), 1, (Character("Ada"), Character("Bo")), BARGAIN)
 
 
-def after(*acts, first=0):
-    """The talk of these acts, texts being said, in turn."""
-    talk = Talk(SCENE)
+@pytest.mark.parametrize(
+    ("text", "act"),
+    [
+        ('{"action_type": "speak", "argument": " Hello. "}', speak("Hello.")),
+        ('{"action_type": "leave", "argument": ""}', Act("leave")),
+        ('{"action_type": "none"}', Act("none")),
+        ('{"action_type": "action", "argument": "nods", "to": []}', Act("action", "nods")),
+        ("Good morning!", speak("Good morning!")),
+        ("  [action] opens the window", Act("action", "opens the window")),
+        ("[non-verbal communication] smiles", Act("non-verbal communication", "smiles")),
+        ("left the conversation", Act("leave")),
+        ("Did nothing.", Act("none")),
+        ("I offer $1.\nAda said:\t No.", speak("I offer $1. Ada said: No.")),
+        ("[thinking] what now", speak("[thinking] what now")),
+        ('```json\n{"action_type": "leave"}\n```', Act("leave")),
+        ('<think>Or "No"?</think>\n{"action_type": "none"}', Act("none")),
+    ],
+)
+def test_acts_of_published_scenes(text, act):
+    assert parse_act(text) == act
+
+
+@pytest.mark.parametrize(
+    ("text", "act"),
+    [
+        ("I accept $70.", speak("I accept $70.")),  # plain text is talk and nothing else
+        ("left the conversation", speak("left the conversation")),
+        ('{"say": " Well\\n then"}', speak("Well then")),
+        ('{"ask": "cover"}', Act("speak", ask="cover")),
+        ('{"say": "So?", "offer": {"price": 40, "with": ["polish"]}}',
+         Act("speak", "So?", offer=(40, 0, 1))),
+        ('{"accept": true}', Act("speak", accept=True)),
+        ('{"accept": false, "say": "No."}', Act("speak", "No.", accept=False)),
+        ('{"leave": true, "say": "Bye."}', Act("leave", "Bye.")),
+        ('{"say": "Hm.", "offer": null, "accept": null}', speak("Hm.")),
+        ('```json\n{"leave": true}\n```', Act("leave")),
+    ],
+)  # fmt: skip
+def test_acts_of_generated_scenes(text, act):
+    assert parse_act(text, BARGAIN) == act
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "Nothing was said or done"),
+        ("[action]", "needs an argument"),
+        ('{"action_type": "speak", "argument": " "}', "needs an argument"),
+        ('{"action_type": "shout", "argument": "Hey"}', "'shout' is no kind of act"),
+        ('{"action_type": ["speak"], "argument": "Hey"}', "no kind of act"),
+        ('{"action_type": "speak", "argument": 3}', "must be text, got 3"),
+        ('{"argument": "Hey"}', "action_type is missing"),
+        ('{"action_type": "speak"', "This is no JSON"),
+        ("{" * 4000, "This is no JSON"),
+        ('I do {"action_type": "none"}', "Nobody says '\"action_type\"' aloud"),
+        ("<action>Hello</action>", "Nobody says '<action>' aloud"),
+        ("<think>Hello", "A thought has no end"),
+        ('{"action_type": "speak", "action_type": "leave"}', "'action_type' is there twice"),
+    ],
+)
+def test_what_is_no_act_is_refused_with_the_form_of_one(text, says):
+    with pytest.raises(ValueError, match=says) as refused:
+        parse_act(text)
+    assert "An act is plain text" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("  ", "Nothing was said or done"),
+        ("{}", "An act has fields"),
+        ("[]", r"An act has fields, got \[\]"),
+        ('[{"accept": true}]', "An act has fields"),
+        ("null", "An act has fields, got None"),
+        ("120", "An act has fields, got 120"),
+        ('{"say": ""}', "Nothing was said or done"),
+        ('{"say": 3}', "must be text, got 3"),
+        ("[smiles] Well.", "This is no JSON"),
+        ("[" * 900 + "]" * 900, "An act has fields|This is no JSON"),
+        ("[" * 1900 + "]" * 1900, "This is no JSON"),  # too deep to be read
+        ('{"offer": 40}', r"An offer has the fields price, with, got 40; an offer here is written"),
+        ('{"offers": {}}', "no field 'offers', did you mean 'offer'"),
+        ('{"action_type": "speak", "argument": "Hi"}', "no field 'action_type'"),
+        ('{"accept": "yes"}', "accept is true or false, got 'yes'"),
+        ('{"accept": 1}', "accept is true or false, got 1"),
+        ('{"leave": false}', "leave is true, got False"),
+        ('{"accept": true, "leave": true}', "An act has one of accept, leave"),
+        ('{"offer": {"price": 4, "price": 5}}', "'price' is there twice"),
+        ('So {"offer": {"price": 4}}', "Nobody says '\"offer\"' aloud"),
+    ],
+)
+def test_bad_fields_are_refused_in_one_line(text, says):
+    with pytest.raises(ValueError, match=says) as refused:
+        parse_act(text, BARGAIN)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("topic", ['"colour"', "3", '["cover"]', "{}"])
+def test_a_question_about_no_topic_names_those_that_there_are(topic):
+    with pytest.raises(Unknown, match="is no topic; ask about price, cover, polish"):
+        parse_act(f'{{"ask": {topic}}}', BARGAIN)
+
+
+@pytest.mark.parametrize(
+    ("act", "text"),
+    [
+        (speak("Hello."), 'Ada said: "Hello."'),
+        (speak('A "good" price.'), "Ada said: \"A 'good' price.\""),
+        (Act("action", "sits down"), "Ada [action] sits down"),
+        (Act("leave", "angrily"), "Ada left the conversation"),
+        (Act("none"), "Ada did nothing"),
+        (Act("speak", "So?", offer=(40,)), 'Ada said: "So?" [offers: $40]'),
+        (Act("speak", offer=(40,)), "Ada [offers: $40]"),
+        (Act("speak", "Fine.", accept=True), 'Ada said: "Fine." [accepts the offer]'),
+        (Act("speak", accept=False), "Ada [does not accept]"),
+        (Act("speak", ask="cover"), "Ada [asks about: cover]"),
+    ],
+)
+def test_acts_are_displayed(act, text):
+    assert act.render("Ada", "$40") == text
+
+
+@given(
+    st.sampled_from(KINDS),
+    st.text(min_size=1).map(lambda text: " ".join(text.split())).filter(bool),
+)
+def test_what_is_written_is_parsed(kind, argument):
+    act = Act(kind, argument)
+    assert parse_act(act.to_json()) == act
+
+
+@given(
+    st.text().map(lambda text: " ".join(text.split())).filter(bool),
+    st.sampled_from(
+        [{}, {"accept": True}, {"accept": False}, {"offer": (40, 1, 0)}, {"ask": "price"}]
+    ),
+)
+def test_typed_acts_are_parsed_as_they_are_written(said, fields):
+    act = Act("speak", said, **fields)
+    assert parse_act(act.to_json(BARGAIN), BARGAIN) == act
+
+
+@given(st.text() | st.dictionaries(st.text(), st.text()).map(json.dumps), st.booleans())
+def test_any_text_is_an_act_or_a_value_error(text, typed):
+    try:
+        act = parse_act(text, BARGAIN if typed else None)
+    except ValueError:
+        return
+    assert act.kind in KINDS
+    assert act.argument or act.kind not in WITH_ARGUMENT or typed
+
+
+def after(*acts):
+    talk = Talk(GAME)
     for place, act in enumerate(acts):
-        talk = talk.after((first + place) % 2, speak(act) if isinstance(act, str) else act)
+        talk = talk.after(place % 2, act)
     return talk
 
 
-@pytest.mark.parametrize("side", [0, 1])
-def test_fields_bind_at_once(side):
-    talk = after(OFFER, TAKE, first=side)
-    assert (talk.agreed, talk.accepted_by, talk.pending) == ((300,), 1 - side, None)
-    assert after(OFFER, OFFER._replace(argument="Yes?"), first=side).agreed == (300,)
-    assert talk.after(side, speak("No, I take that back!")).agreed == (300,)
-
-
-def test_an_acceptance_in_words_is_repeated_back_and_can_be_withdrawn():
-    talk = after(OFFER, "Agreed.")
-    assert talk.agreed is None
-    assert talk.pending.free == (False, True)
-    assert talk.render_notice(1).startswith("You agreed to this: $300.")
-    assert talk.render_notice(0) == ""
-    assert talk.after(0, speak("Good.")).after(1, speak("Yes, deal.")).agreed == (300,)
-    for otherwise in (
-        *("No, wait, I did not mean that.", "Let me think about it.", "$250, no more."),
-        "I won't pay that, ok.",  # unclear
-    ):
-        taken_back = talk.after(0, speak("Good.")).after(1, speak(otherwise))
-        assert (taken_back.agreed, taken_back.pending) == (None, None)
-        assert taken_back.standing[0] == (300,)  # the offer is still open
-
-
-def test_an_offer_in_words_that_was_taken_can_be_withdrawn():
-    talk = after("I pay $300.", TAKE)
-    assert talk.agreed is None
-    assert talk.render_notice(0).startswith("Your proposal was accepted: $300.")
-    assert talk.after(0, Act("leave")).agreed == (300,)
-    taken_back = talk.after(0, speak("I did not mean that."))
-    assert (taken_back.agreed, taken_back.pending, taken_back.standing[0]) == (None, None, None)
-    other = talk.after(0, speak("I pay $200."))
-    assert (other.agreed, other.pending, other.standing[0]) == (None, None, (200,))
-
-
-@pytest.mark.parametrize("first", [0, 1])
-def test_words_on_both_sides_bind_when_both_confirm_them(first):
-    talk = after("I propose $300.", "Deal.", first=first)
-    assert talk.pending.free == (True, True)
-    half = talk.after(first, speak("Agreed."))
-    assert half.agreed is None
-    assert half.after(1 - first, Act("leave")).agreed == (300,)
-    assert half.after(1 - first, speak("No, no deal.")).agreed is None
+OFFER, OTHER = Act("speak", offer=(70, 0, 0)), Act("speak", offer=(80, 1, 0))
+YES, NO = Act("speak", accept=True), Act("speak", accept=False)
 
 
 @pytest.mark.parametrize(
-    "act", [speak("Yes."), speak("$300."), speak("Agreed!"), TAKE, OFFER, Act("none"), Act("leave")]
+    ("acts", "agreed", "standing"),
+    [
+        ((OFFER,), None, ((70, 0, 0), None)),
+        ((OFFER, YES), (70, 0, 0), ((70, 0, 0), None)),
+        ((OFFER, OFFER), (70, 0, 0), ((70, 0, 0), None)),  # offering the same accepts
+        ((OFFER, OTHER), None, ((70, 0, 0), (80, 1, 0))),
+        ((OFFER, OTHER, YES), (80, 1, 0), ((70, 0, 0), (80, 1, 0))),
+        ((OFFER, NO), None, (None, None)),
+        ((OFFER, speak("I accept, agreed, deal.")), None, ((70, 0, 0), None)),
+        ((speak("I offer $70."), speak("Yes!")), None, (None, None)),
+        ((OFFER, speak("Hm."), OTHER), None, ((80, 1, 0), None)),  # the newer offer stands
+    ],
 )
-@pytest.mark.parametrize("side", [0, 1])
-def test_what_confirms_words(act, side):
-    assert after(OFFER, "Agreed.", "Fine.", act, first=side).agreed == (300,)
-    assert after("I pay $300.", TAKE, act, first=side).agreed == (300,)
+def test_only_fields_bind(acts, agreed, standing):
+    talk = after(*acts)
+    assert (talk.agreed, talk.standing) == (agreed, standing)
+    assert talk.is_over == (agreed is not None)
 
 
-@pytest.mark.parametrize(
-    "line",
-    ["Have a nice day.", "It weighs 25 kilos.", "I live at 22 Harbour Street.", "Is it clean?",
-     "[action] nods", "What a day!", "My bus leaves in 20."],
-)  # fmt: skip
-@pytest.mark.parametrize("side", [0, 1])
-def test_remarks_and_questions_keep_words_open(line, side):
-    act = Act("action", "nods") if line.startswith("[") else speak(line)
-    talk = after(OFFER, "Agreed.", "Fine.", act, first=side)
-    assert (talk.agreed, talk.pending.deal) == (None, (300,))
-    assert talk.render_notice(1 - side) == (
-        "You agreed to this: $300. It binds you when you agree again, do nothing or leave."
-    )
-    assert talk.after(side, speak("So?")).after(1 - side, TAKE).agreed == (300,)
+def test_accepting_needs_an_open_offer():
+    for talk, side in ((Talk(GAME), 0), (after(OFFER, NO), 1), (after(OFFER), 0)):
+        assert talk.find_obstacle(side, YES) == "There is no open offer that you could accept."
+    assert not after(OFFER).find_obstacle(1, YES)
+    assert "at most 4,096 characters" in Talk(GAME).find_obstacle(0, speak("z" * 4097))
 
 
-@pytest.mark.parametrize("side", [0, 1])
-def test_numbers_in_remarks_are_no_terms(side):
-    for row in read_lines("remarks"):
-        made, line = draw_scene(row["family"], 17), speak(row["text"])
-        assert Talk(made).after(side, line).standing == (None, None), row
-        deal = made.game.deals[len(made.game.deals) // 2]
-        talk = Talk(made).after(1 - side, Act("speak", "So?", offer=deal)).after(side, line)
-        assert (talk.pending, talk.standing[side]) == (None, None), row
-
-
-def test_newer_terms_replace_what_is_pending_or_open():
-    changed = Act("speak", "changed", offer=(250,))
-    for newer in (changed, speak("Actually I can only pay $250.")):
-        talk = after(OFFER, "Deal.", newer, "No, I will not sell for that.", "hmm?", TAKE)
-        assert (talk.agreed or talk.pending.deal) == (250,)
-    taker = after("I pay $300.", TAKE._replace(offer=None), "Is it clean?", changed)
-    assert (taker.pending, taker.standing[1]) == (None, (250,))
-
-
-def test_a_field_takes_back_the_own_offer():
-    away = Act("speak", "no", accept=False)
-    for offer in (OFFER, speak("I could pay $300.")):
-        talk = after(offer, "hm", away)
-        assert talk.standing[0] is None
-        assert talk.find_obstacle(1, TAKE)
-        talk = after(offer, TAKE if offer is not OFFER else speak("Deal."), away)
-        assert (talk.agreed, talk.pending, talk.standing[0]) == (None, None, None)
-
-
-def test_what_can_no_longer_bind_is_not_announced():
-    talk = Talk(SCENE, ahead=3).after(0, speak("I pay $300.")).after(1, speak("Deal."))
-    notices = talk.render_notice(0), talk.render_notice(1)
-    assert (talk.open, *notices) == (None, "", "")  # two have to confirm
-    talk = Talk(SCENE, ahead=3).after(0, speak("I pay $300.")).after(1, TAKE)
-    assert talk.render_notice(0)
-    ended = talk.after(0, speak("Nice weather."))
-    assert (ended.open, ended.render_notice(0)) == (None, "")
-    assert talk.after(0, speak("$300, yes.")).agreed == (300,)
-
-
-def test_leaving_ends_all_proposals_and_what_the_other_can_take_back():
-    assert after("I propose $300.", "Deal.", Act("leave")).agreed is None
-    assert after(OFFER, TAKE, Act("leave")).agreed == (300,)
-    talk = after(OFFER, OFFER._replace(offer=(250,)))
-    assert talk.standing == ((300,), (250,))
-    assert all(talk.after(side, Act("leave")).standing == (None, None) for side in (0, 1))
-
-
-def test_what_a_side_cannot_do():
-    assert after("Hello.").find_obstacle(0, TAKE)
-    assert not after(OFFER).find_obstacle(1, TAKE)
-    assert after(OFFER).find_obstacle(0, TAKE)
-    assert not after(OFFER, TAKE).find_obstacle(0, TAKE)
-    assert not after("Hello.").find_obstacle(0, TAKE._replace(offer=(300,)))
-    assert not after("Hello.").find_obstacle(0, speak("z" * 4096))
-    assert "4,096" in after("Hello.").find_obstacle(0, speak("z" * 4097))
-    assert after("Good morning!").is_repetition(0, speak("Good morning!"))
-    assert not after("Good morning!").is_repetition(1, speak("Good morning!"))
-
-
-@pytest.mark.parametrize(
-    "line",
-    ["Maybe.", "Is that your last price?", "No.", "$300 is too much.", "Deal?", "Good morning.",
-     "If you throw in the case, I accept.", "[action] nods"],
-)  # fmt: skip
-@pytest.mark.parametrize("side", [0, 1])
-def test_hedges_questions_refusals_and_talk_bind_nobody(line, side):
-    act = Act("action", "nods") if line.startswith("[") else speak(line)
-    talk = after(OFFER, act, "So?", "Well.", first=side)
-    assert (talk.agreed, talk.pending) == (None, None)
-
-
-def test_yes_takes_what_was_just_proposed_and_nothing_else():
-    assert after("Hello.", OFFER, "Yes.").pending.deal == (300,)
-    assert after(OFFER, "Can you carry it?", "Yes, I can.").pending is None
-    stale = after("I pay $200.", "$300!", "Is it clean?", "Yes, it is.")
-    assert stale.pending is None
-    assert stale.after(0, speak("Agreed.")).pending.deal == (300,)
-
-
-def test_two_silences_in_a_row_end_a_talk():
-    assert not after(Act("none")).is_over
-    assert not after(Act("none"), "Hello?", Act("none")).is_over
-    assert after("Hello?", Act("none"), Act("none")).is_over
-
-
-def test_an_exchange_is_three_answered_lines_or_a_deal():
-    assert after(Act("leave")).measure_exchange(0) == 0
-    assert after("Hello.", "Hello.", Act("leave")).measure_exchange(0) == pytest.approx(1 / 3)
-    assert after("Hello.", "Hm.", "Hello.", "Hm.").measure_exchange(0) == pytest.approx(1 / 3)
-    assert after("Hello.", Act("leave")).measure_exchange(0) == 0
-    assert after(OFFER, TAKE).measure_exchange(0) == 1
+def test_a_talk_ends_when_one_leaves_or_both_do_nothing():
+    talk = Talk(TEXT).after(0, Act("none"))
+    assert not talk.is_over
+    assert talk.after(1, Act("none")).is_over
+    assert not talk.after(1, speak("Well.")).is_over
+    assert talk.after(1, Act("leave")).is_over

@@ -6,71 +6,95 @@ import gymnasium as gym
 import pytest
 from planned import planned
 
-from agent_envs.webshop.experts import Explorer, Oracle, Request, Shopper, read_request
+from agent_envs.webshop.experts import Explorer, Request, Shopper, read_request, read_sentence
+from agent_envs.webshop.oracle import Oracle
 from agent_envs.webshop.pages import Page
+from agent_envs.webshop.shop import open_facts
+from agent_envs.webshop.world import SEED, SPLITS
 
 pytestmark = pytest.mark.slow
 
 
-def make(data="embedded", **options):
+def make(data, **options):
     return gym.make("WebShop-v0", data=data, **({"split": "all"} | options))
 
 
 def buy(env, task, made=Oracle):
-    """The last step of an expert's episode, or None where it did not end it."""
+    """The last step of an expert's episode."""
     env.reset(options={"task": task})
     expert, step = made(env), None
     while step is None or not (step[2] or step[3]):
         step = env.step(expert.act())
-    return step if step[2] else None
+    return step
 
 
-def test_the_oracle_meets_every_goal_held_out(made_up):
-    for options in ({"split": "test"}, {"data": made_up, "goals": "human"}):
-        env = make(**options)
-        for task in range(len(env.unwrapped.panel)):
-            _, reward, terminated, _, info = buy(env, task)
-            assert (reward, terminated, info["success"], info["progress"]) == (1.0, True, True, 1.0)
-    env = make(split="test", mode="upstream")
+def count_successes(env, tasks, made):
+    return sum(buy(env, task, made)[4]["success"] for task in tasks)
+
+
+@pytest.mark.parametrize("requirements", [1, 2, 3, 4])
+def test_the_experts_buy_what_is_asked_for(requirements):
+    env = gym.make("WebShop-v1", split="test", requirements=requirements)
+    assert count_successes(env, range(0, 512, 25), Oracle) == 21
+    assert count_successes(env, range(0, 512, 25), Explorer) >= 20
+
+
+def test_the_oracle_buys_most_of_what_people_and_the_public_shop_ask_for(made_up, real):
+    assert count_successes(make(made_up, goals="human"), range(75), Oracle) >= 70
     # most: a color may hide in a value, and scores are not exact the other way round
-    assert sum(buy(env, task)[1] for task in range(0, 184, 4)) >= 0.9 * 46
-
-
-@pytest.mark.parametrize(("above", "opens"), [(0.01, True), (0.0, False)])
-def test_a_product_at_the_limit_is_too_dear(above, opens):
-    """The reward wants a price below the limit (`reward.py`), so the Explorer passes on."""
-    shop = make().unwrapped.shop
-    place = next(i for i, one in enumerate(shop.catalogue.products) if one.highest > 1)
-    product = shop.catalogue.products[place]
-    request = Request(product.title.lower().split()[0], (), (), product.highest + above)
-    step = Shopper(shop, request).pick_product(Page("results", query="x"), [place], set())
-    assert (product.asin.lower() in step.action) == opens
-
-
-@pytest.mark.long
-def test_its_share_of_real_goals(real):
     env = make(real)
-    # 92 % are asked for; in strict mode each goal can be met, and it finds all of these
-    sample = random.Random(0).sample(range(len(env.unwrapped.panel)), 300)
-    ends = [buy(env, task) for task in sample]
-    assert sum(end is not None and end[1] == 1 for end in ends) == 300
+    tasks = random.Random(0).sample(range(len(env.unwrapped.panel)), 60)
+    assert count_successes(env, tasks, Oracle) >= 50
 
 
-@pytest.mark.parametrize("mode", ["strict", "upstream"])
-def test_the_oracle_goes_on_from_anywhere(mode):
-    env = make(mode=mode, max_turns=60)
+@pytest.mark.parametrize("made", [Oracle, Explorer])
+def test_they_go_on_from_anywhere(made):
+    env = gym.make("WebShop-v1", split="val", max_turns=99)
     rng = random.Random(1)
-    for seed in range(40):
+    for seed in range(20):
         _, info = env.reset(seed=seed)
         for _ in range(rng.randrange(12)):
             clicks = [a for a in info["admissible_actions"] if a != "click[buy now]"]
-            *_, info = env.step(rng.choice(clicks).replace("<keywords>", "black"))
-        expert, steps = Oracle(env), []
+            *_, info = env.step(rng.choice(clicks).replace("<keywords>", "color"))
+        expert, steps = made(env), []
         while not steps or not steps[-1][2]:
-            assert 2 <= len(expert.think().split()) <= 9
+            assert expert.think()
             steps.append(env.step(expert.act()))
         assert all(step[4]["valid"] for step in steps)
-        assert mode == "upstream" or steps[-1][1] == 1.0
+        assert steps[-1][1] == 1.0
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_the_explorer_reads_what_pages_and_requests_were_made_of(split):
+    world = open_facts(split, 3, SEED).world
+    for product, facts in zip(world.products, world.facts, strict=True):
+        for text in (*product.description.splitlines(), *product.bullets):
+            (said,) = read_sentence(text)
+            if said.number < 0:
+                assert facts[said.name] == said.holds
+    for goal in world.goals:
+        read = read_request(goal.text)
+        assert read.options == goal.options
+        assert read.product == world.products[goal.product].title
+        assert read.limit == goal.price_upper
+        assert {(w.name, w.holds) for w in read.wishes} == set(goal.wishes)
+
+
+def test_requests_of_others_are_refused():
+    with pytest.raises(ValueError, match="only reads requests of WebShop-v1, got 'get me a shoe'"):
+        read_request("get me a shoe")
+
+
+@pytest.mark.parametrize(("above", "opens"), [(1, True), (0, False)])
+def test_a_product_at_the_limit_is_too_dear(above, opens):
+    shop = open_facts("val", 3, SEED)
+    product = shop.products[0]
+    request = Request(product.title, (), int(product.prices[0]) + above, ())
+    elements = shop.build_body(Page("results", product.title.lower())).elements
+    step = Shopper(shop, request).pick_product(elements, [])
+    told = f"{product.asin.lower()} {product.price_tag}"
+    assert (f"{told} may be it" in step.thought) <= opens
+    assert (f"{told} is too dear" in step.thought) <= (not opens)
 
 
 def test_it_comes_back_from_a_tab_and_from_another_product(folder_of, record, wanted):
@@ -113,39 +137,3 @@ def test_where_the_request_does_not_find_it_the_title_does(folder_of, record, wa
     env = make(folder_of([zebra], {"A1": wanted("light", instruction="get me something")}))
     env.reset()
     assert planned(env, Oracle) == ["search[Zebra]", "click[a1]", "click[buy now]"]
-    with pytest.raises(ValueError, match=r"requests of data='embedded', got 'get me something"):
-        Explorer(env)  # cannot read it
-
-
-@pytest.mark.parametrize("mode", ["strict", "upstream"])
-def test_the_explorer_reads_from_a_request_what_its_goal_was_made_of(mode):
-    shop = make(mode=mode).unwrapped.shop
-    for goal in shop.goals.values():
-        kind = shop.catalogue.products[goal.product].query
-        asked = (kind, goal.attributes, goal.options, goal.price_upper)
-        assert read_request(goal.text) == asked
-
-
-def test_the_explorer_buys_most_of_what_is_asked_for():
-    env = make(split="test")
-    ends = [buy(env, task, Explorer) for task in range(len(env.unwrapped.panel))]
-    assert sum(end is not None and end[1] == 1 for end in ends) == 148  # of 184
-
-
-def test_the_explorer_remembers_what_it_looked_at(folder_of, record, wanted):
-    asked = {"instruction": "i need shoe, light and soft"}
-    records = [
-        record("A1", name="Red Shoe", options={"Color": ["red"]}),
-        record("B1", name="Blue Shoe", options={"Color": ["blue"]}),
-    ]
-    env = make(folder_of(records, {"B1": wanted("light", "soft", **asked)}))
-    env.reset()
-    way = ["search[shoe light soft]", "click[a1]"]
-    for action in way:
-        assert Explorer(env).act() == action
-        env.step(action)
-    for action in ("click[back to search]", "search[shoe]"):
-        env.step(action)
-    expert = Explorer(env)
-    assert expert.act() == "click[b1]"
-    assert expert.think().endswith("a1 is known; b1 $12 is good")

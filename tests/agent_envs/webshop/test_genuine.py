@@ -79,7 +79,7 @@ def test_documents_goals_and_ranks(lucene, genuine, real, shared_data, tmp_path)
     """Of every product, and on real queries."""
     packed = (shared_data / "webshop" / "human_goal_texts.json.gz").read_bytes()
     people = json.loads(gzip.decompress(packed))
-    shop = open_shop(open_catalogue(real), "synthetic", False, 0, False)
+    shop = open_shop(open_catalogue(real), "synthetic", 0, False)
     products, goals = shop.catalogue.products, sorted({g.text for g in shop.goals.values()})
     agree(genuine, [*people, *goals, *(product.document for product in products)])
     rng = random.Random(5)

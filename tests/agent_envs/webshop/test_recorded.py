@@ -6,9 +6,9 @@ import json
 import gymnasium as gym
 import pytest
 
-from agent_envs.webshop import reward
 from agent_envs.webshop.catalogue import open_catalogue
 from agent_envs.webshop.goals import KINDS
+from agent_envs.webshop.pages import Page
 from agent_envs.webshop.search import Index
 from agent_envs.webshop.shop import open_shop
 
@@ -20,7 +20,7 @@ def golden(recorded):
 
 
 def shop_of(folder, kind):
-    return open_shop(open_catalogue(folder), kind, strict=False, price_seed=0, attributes=False)
+    return open_shop(open_catalogue(folder), kind, price_seed=0, attributes=False)
 
 
 def test_products(made_up, golden):
@@ -38,7 +38,7 @@ def test_products(made_up, golden):
 @pytest.mark.parametrize("kind", KINDS)
 def test_prices_and_goals(made_up, golden, kind):
     shop = shop_of(made_up, kind)
-    products = shop.catalogue.products
+    products = shop.products
     prices = dict(zip((p.asin for p in products), shop.prices, strict=True))
     assert prices == golden[f"prices_{kind}"]
     for goal, theirs in zip(shop.goals.values(), golden[f"goals_{kind}"], strict=True):
@@ -63,10 +63,9 @@ def test_scores(made_up, golden):
     for one in golden["rewards"]:
         shop = shop_of(made_up, one["kind"])
         goal = list(shop.goals.values())[one["goal_index"]]
-        match = shop.match(goal, shop.catalogue.place[one["asin"].lower()])
-        found = reward.score_purchase(
-            goal, match, reward.count_similar_options(goal.options, one["options"].items())
-        )
+        options = tuple(one["options"].items())
+        page = Page("item", product=shop.place[one["asin"].lower()], options=options)
+        found = shop.score(goal, page)
         told = one["info"]
         assert found.total == one["reward"], one
         assert (found.type, found.attributes) == (told["r_type"], told["r_att"])
@@ -79,7 +78,6 @@ def test_episodes(made_up, golden, observation, kind):
     env = gym.make(
         "WebShop-v0",
         data=made_up,
-        mode="upstream",
         observation=observation,
         goals=kind,
         split="all",
@@ -97,4 +95,4 @@ def test_episodes(made_up, golden, observation, kind):
             seen, paid, ended, _, info = env.step(step["action"])
             assert (seen, paid, ended) == (step["obs"], step["reward"], step["done"])
         if episode.get("reward_info"):
-            assert info["reward_terms"]["attributes"] == episode["reward_info"]["r_att"]
+            assert info["reward_factors"]["attributes"] == episode["reward_info"]["r_att"]

@@ -1,21 +1,22 @@
-"""The public WebShop's faults: kept with mode="upstream" or mended by mode="strict" or by both."""
+"""The public WebShop's faults, which WebShop-v0 keeps and WebShop-v1 does not have."""
 
 import gymnasium as gym
 import pytest
-from planned import planned
 
 from agent_envs.webshop.catalogue import open_catalogue
-from agent_envs.webshop.experts import Oracle
-from agent_envs.webshop.shop import MODES, open_shop
+from agent_envs.webshop.shop import open_facts, open_shop
+from agent_envs.webshop.world import SEED
 
-STRICT, UPSTREAM = "strict", "upstream"
 UNKNOWN, REFUSED, FORMAT = "unknown", "refused", "format"
 ITEM = "search[shoe];click[a01]"
 
 
-def make(folder, mode, **options):
-    defaults = {"split": "all", "reward": "score", "max_turns": 100}
-    return gym.make("WebShop-v0", data=folder, mode=mode, **(defaults | options))
+def make(folder=None, **options):
+    """The public shop of a folder, or else a generated one."""
+    options = {"reward": "score", "max_turns": 100} | options
+    if folder is None:
+        return gym.make("WebShop-v1", split="val", **options)
+    return gym.make("WebShop-v0", data=folder, split="all", **options)
 
 
 def play(env, way="", task=0):
@@ -41,38 +42,42 @@ def shoes(folder_of, record, wanted):
 
 
 def test_searching_on_a_page_without_a_search_bar(shoes):
-    folder = shoes()
     for way in ("search[shoe]", ITEM, f"{ITEM};click[features]"):
-        *_, before, (observation, info) = play(make(folder, UPSTREAM), f"{way};search[canvas]")
+        *_, before, (observation, info) = play(make(shoes()), f"{way};search[canvas]")
         assert "Page 1 (Total results: 12)" in observation
         assert info["valid"]
         assert "search[<keywords>]" in before[1]["admissible_actions"]
-        *_, before, (observation, info) = play(make(folder, STRICT), f"{way};search[canvas]")
+    env = make()
+    first = play(env, "search[lamp]")[-1][1]["admissible_actions"][-1]
+    for way in ("search[lamp]", f"search[lamp];{first}", f"search[lamp];{first};click[features]"):
+        *_, before, (observation, info) = play(env, f"{way};search[printer]")
         assert (observation, info["anchor"]) == (before[0], before[1]["anchor"])
         assert info["invalid_reason"] == REFUSED
         assert "search[<keywords>]" not in before[1]["admissible_actions"]
 
 
-@pytest.mark.parametrize(("products", "last"), [(1, 1), (10, 1), (11, 2), (20, 2), (21, 3)])
-def test_pages_beyond_the_last(shoes, products, last):
-    folder, way = shoes(products), "search[shoe]" + ";click[next >]" * (last + 5)
-    seen = play(make(folder, UPSTREAM), way)
-    assert f"Page {last + 6} (Total results: {products})" in seen[-1][0]
+@pytest.mark.parametrize("products", [1, 10, 11, 20, 21])
+def test_the_public_pages_never_end(shoes, products):
+    seen = play(make(shoes(products)), "search[shoe]" + ";click[next >]" * 7)
+    assert f"Page 8 (Total results: {products})" in seen[-1][0]
     assert all(info["valid"] for _, info in seen[2:])
     assert "A01" not in seen[-1][0]
-    seen = play(make(folder, STRICT), way)
-    assert f"Page {last} (Total results: {products})" in seen[-1][0]
+
+
+def test_generated_pages_end(shoes):
+    seen = play(make(), "search[lamp]" + ";click[next >]" * 9)
+    total = int(seen[1][0].partition("Total results: ")[2].partition(")")[0])
+    last = -(-total // 10)
+    assert 2 <= last <= 5
+    assert f"Page {last} (Total" in seen[-1][0]
     reasons = [info["invalid_reason"] for _, info in seen[2:]]
-    assert reasons == [""] * (last - 1) + [UNKNOWN] * 6
-    more = ["click[next >]" in info["admissible_actions"] for _, info in seen[1 : last + 1]]
-    assert more == [True] * (last - 1) + [False]
+    assert reasons == [""] * (last - 1) + [UNKNOWN] * (10 - last)
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_the_search_has_no_back_doors(shoes, mode):
+def test_the_search_has_no_back_doors(shoes):
     # none of the public WebShop's meanings: 50 random products, all of a category, all of a query,
     # IndexError and TypeError; "canvas shoe" are words of the titles, and "light" of a bullet
-    env = make(shoes(), mode)
+    env = make(shoes())
     for query, hits in (
         *(("<r>", 0), ("<c> fashion", 0), ("<c>", 0), ("<q> hat", 0), ("<a>", 0), ("zebra", 0)),
         *(("<q> canvas shoe", 12), ("<a> light", 12)),
@@ -83,25 +88,23 @@ def test_the_search_has_no_back_doors(shoes, mode):
 
 
 @pytest.mark.parametrize(
-    ("way", "upstream", "strict"),
+    ("way", "expected"),
     [
         # the address holds "search_results" twice, so the public WebShop believes to be on the
         # results and goes to the page before
-        ("search[search_results shoe];click[next >];click[a12]", "Page 1 (T", "Page 2 (T"),
-        ("search[search_results shoe];click[a01]", "Page 0 (T", "Page 1 (T"),
-        ("search[shoe];click[a01];click[features]", "Price: ", "Price: "),
-        ("search[shoe item_page];click[a01];click[features]", "Page 1 (T", "Price: "),
-        ("search[shoe item_sub_page];click[a01];click[features]", "Price: ", "Price: "),
+        ("search[search_results shoe];click[next >];click[a12]", "Page 1 (T"),
+        ("search[search_results shoe];click[a01]", "Page 0 (T"),
+        ("search[shoe];click[a01];click[features]", "Price: "),
+        ("search[shoe item_page];click[a01];click[features]", "Page 1 (T"),
+        ("search[shoe item_sub_page];click[a01];click[features]", "Price: "),
     ],
 )
-def test_the_way_back(shoes, way, upstream, strict):
-    for mode, expected in ((UPSTREAM, upstream), (STRICT, strict)):
-        assert expected in play(make(shoes(), mode), f"{way};click[< prev]")[-1][0]
+def test_the_way_back(shoes, way, expected):
+    assert expected in play(make(shoes()), f"{way};click[< prev]")[-1][0]
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_products_looked_at_are_marked_until_the_next_search(shoes, mode):
-    env = make(shoes(), mode, observation="text_rich")
+def test_products_looked_at_are_marked_until_the_next_search(shoes):
+    env = make(shoes(), observation="text_rich")
     way = f"{ITEM};click[features];click[< prev];click[< prev];click[a02];click[< prev]"
     way += ";click[next >];click[< prev];click[back to search];search[shoe]"
     seen = [observation for observation, _ in play(env, way)]
@@ -122,12 +125,11 @@ def test_marks_of_choices_in_rich_text(shoes, value):
     folder = shoes(1, [value, "other"])
     mark = f"  [clicked button] {value} [clicked button_]\n"
     told = f"You have clicked {value}.\n"
-    for mode, marked in ((UPSTREAM, value not in ODD), (STRICT, True)):
-        env = make(folder, mode, observation="text_rich")
-        observation, info = play(env, f"{ITEM};click[{value}]")[-1]
-        assert (mark in observation) == observation.startswith(told) == marked
-        assert observation.count("[clicked button]") == marked
-        assert info["valid"]
+    env, marked = make(folder, observation="text_rich"), value not in ODD
+    observation, info = play(env, f"{ITEM};click[{value}]")[-1]
+    assert (mark in observation) == observation.startswith(told) == marked
+    assert observation.count("[clicked button]") == marked
+    assert info["valid"]
 
 
 def test_values_that_look_like_actions_and_buttons(shoes):
@@ -136,48 +138,22 @@ def test_values_that_look_like_actions_and_buttons(shoes):
     folder = shoes(1, ["a[b]", "c[d"])
     for value in ("a[b]", "c[d"):
         way = f"{ITEM};click[{value}]"
-        assert play(make(folder, UPSTREAM), way)[-1][1]["invalid_reason"] == FORMAT
-        assert play(make(folder, STRICT), way)[-1][1]["valid"]
+        assert play(make(folder), way)[-1][1]["invalid_reason"] == FORMAT
     folder = shoes(1, ["search", "buy now", "description"])
-    way = f"{ITEM};click[search]"
-    assert play(make(folder, UPSTREAM), way)[-1][1]["invalid_reason"] == UNKNOWN
-    assert play(make(folder, STRICT), way)[-1][1]["valid"]
-    # the buttons win, and no split has a goal that asks for what cannot be chosen
-    env = make(folder, STRICT)
-    unmet = [goal.unmet for goal in env.unwrapped.shop.goals.values()]
-    assert sorted(unmet) == [(), ("option 'buy now'",), ("option 'description'",)]
-    assert len(env.unwrapped.panel) == 1
-    play(env)
-    assert [env.step(action) for action in planned(env, Oracle)][-1][1] == 1.0
+    assert play(make(folder), f"{ITEM};click[search]")[-1][1]["invalid_reason"] == UNKNOWN
 
 
-SHARED = {"Color": ["red", "blue"], "Trim": ["red", "blue", "none"]}
-
-
-@pytest.mark.parametrize(
-    ("clicks", "strict"),
-    [
-        ("red", {"color": "red"}),
-        ("red blue", {"color": "red", "trim": "blue"}),
-        ("none red", {"color": "red", "trim": "none"}),
-        # once both are chosen, the first that has another one; then nothing is left to change
-        ("red red blue", {"color": "blue", "trim": "red"}),
-        ("blue blue blue", {"color": "blue", "trim": "blue"}),
-    ],
-)
-def test_a_value_that_two_options_have(shoes, clicks, strict):
-    folder = shoes(1, **SHARED)
+@pytest.mark.parametrize("clicks", ["red", "red blue", "none red"])
+def test_a_value_that_two_options_have_is_the_lasts(shoes, clicks):
+    folder = shoes(1, Color=["red", "blue"], Trim=["red", "blue", "none"])
     way = ";".join([ITEM, *(f"click[{value}]" for value in clicks.split())])
-    for mode, chosen in ((STRICT, strict), (UPSTREAM, {"trim": clicks.split()[-1]})):
-        env = make(folder, mode, observation="text_rich")
-        observation, _ = play(env, way)[-1]
-        assert dict(env.unwrapped.page.options) == chosen
-        if clicks == "red":
-            assert observation.count("You have clicked red.\n") == 1 + (mode == UPSTREAM)
+    env = make(folder)
+    play(env, way)
+    assert dict(env.unwrapped.page.options) == {"trim": clicks.split()[-1]}
 
 
 @pytest.mark.parametrize(
-    ("action", "upstream", "strict"),
+    ("action", "public", "ours"),
     [
         ("search[X Y]", ("search", "x y"), ("search", "x y")),
         ("search[a]b]", ("search", "a]b"), ("search", "a]b")),
@@ -196,8 +172,7 @@ def test_a_value_that_two_options_have(shoes, clicks, strict):
         *((act, None, None) for act in ("search[]", "think[x]", "Action: search[x]", "search")),
     ],
 )
-def test_the_forms_of_actions(shoes, action, upstream, strict):
-    catalogue = open_catalogue(shoes(1))
-    for mended, expected in ((False, upstream), (True, strict)):
-        shop = open_shop(catalogue, "synthetic", mended, 0, False)
-        assert shop.parse(action) == (expected or ("", ""))
+def test_the_forms_of_actions(shoes, action, public, ours):
+    shop = open_shop(open_catalogue(shoes(1)), "synthetic", 0, False)
+    assert shop.parse(action) == (public or ("", ""))
+    assert open_facts("val", 3, SEED).parse(action) == (ours or ("", ""))

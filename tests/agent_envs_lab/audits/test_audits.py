@@ -1,5 +1,6 @@
 """The audits of anchors, rewards and checkers, on environments whose faults are known."""
 
+import json
 import random
 import re
 import time
@@ -238,7 +239,7 @@ def test_what_the_seed_drew_has_to_be_in_the_anchor():
 
 
 # Commands with a list, replies without one, pictures.
-@pytest.mark.parametrize("env_id", ["AlfWorld-v0", "SearchQA-v0", "VisualSokoban-v0"])
+@pytest.mark.parametrize("env_id", ["AlfWorld-v0", "SearchQA-v1", "VisualSokoban-v0"])
 def test_one_turn_is_a_turn_limit_like_any(env_id):
     found = audit(gym.make(env_id, max_turns=1), tasks=2, episodes=4, players=2)
     assert found.violation == ""
@@ -265,6 +266,47 @@ def test_an_audit_keeps_its_time_and_shows_nothing_without_evidence(seconds, ver
     assert found.passed == (found.verdict == "shown")
     assert [one.split(",")[0] for one in told] == ["anchors", "contract", "rewards"]
     assert ("its time was over" in str(found)) == (seconds < 1)
+
+
+class Failing(Hallway):
+    """Fails when it `begin`s, or in its second turn."""
+
+    def __init__(self, fault, begins):
+        self.fault, self.begins, self.acts = fault, begins, 0
+        super().__init__()
+
+    def begin(self, task_id):
+        self.acts = 0
+        if self.begins:
+            raise self.fault
+        return super().begin(task_id)
+
+    def act(self, action):
+        self.acts += 1
+        if self.acts == 2 and isinstance(self.fault, BaseException):
+            raise self.fault
+        turn = super().act(action)
+        return turn._replace(reward=self.fault) if self.acts == 2 else turn
+
+
+@pytest.mark.parametrize(
+    ("fault", "begins", "says"),
+    [
+        (KeyError("odd"), False, "KeyError: 'odd'"),
+        (KeyError("odd"), True, "KeyError: 'odd'"),
+        (UnicodeError("odd"), False, "UnicodeError: odd"),  # a ValueError, as of a wrong option
+        (SystemExit(0), False, "RuntimeError: the environment ends the process: SystemExit(0)"),
+        (SystemExit(0), True, "RuntimeError: the environment ends the process: SystemExit(0)"),
+        (float("nan"), False, "the reward is NaN"),
+    ],
+)
+def test_an_error_of_the_environment_refutes_the_contract(fault, begins, says):
+    found = audit(Failing(fault, begins), tasks=2, episodes=4, players=2)
+    assert found.verdicts["contract"] == found.verdict == "refuted"
+    assert says in found.violation
+    assert "shown by reset(" in found.violation
+    assert "contract: refuted (" in str(found)
+    assert json.dumps(found.json(), default=str)
 
 
 def test_what_was_refuted_before_the_time_was_over_stays_refuted():
@@ -329,6 +371,6 @@ def test_the_environments_audits_pass(env_id):
     found = audit_anchors(env, tasks=4, episodes=20)
     assert found.passed
     assert found.anchor.revisited > 40
-    rewards = audit_rewards(env, tasks=30)
+    rewards = audit_rewards(env)
     assert rewards.passed
     assert len(rewards.players) >= 5

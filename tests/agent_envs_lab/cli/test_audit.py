@@ -31,6 +31,20 @@ def test_too_little_evidence_is_not_shown(call):
     assert "refuted" not in out
 
 
+def test_the_ladder_is_climbed_on_the_split_that_is_given(call):
+    code, out, _ = call("audit", "EZPoints-v0", "split=val", "--ladder", "--players", "20")
+    assert code == 1
+    assert "ladder of EZPoints-v0, val, after 200 solved episodes of train" in out
+    assert "ladder: refuted (20 tasks of each rung)" in out
+    code, out, _ = call("audit", "EZPoints-v0", "--ladder", "--json", "--players", "5")
+    found = json.loads(out)
+    assert (code, found["split"], found["tasks"]) == (1, "test", 5)
+    assert found["success"]["expert: explorer"][0] == 1
+    code, _, err = call("audit", "AlfWorld-v0", "--ladder")
+    assert code == 1
+    assert "unknown split 'test'; known are train, valid_seen, valid_unseen" in err
+
+
 @pytest.mark.parametrize("option", ["max_turns=abc", "max_tuns=3", "max_turns=0"])
 def test_audit_answers_a_wrong_option_in_a_line(call, option):
     code, _, err = call("audit", "Sokoban-v0", option, *AUDIT)

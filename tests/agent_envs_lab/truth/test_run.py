@@ -19,7 +19,7 @@ from agent_envs_lab.truth import player as players
 from agent_envs_lab.truth import run as measuring
 from agent_envs_lab.truth.figures import publish
 from agent_envs_lab.truth.player import SKETCH, KilledError, Player, Players
-from agent_envs_lab.truth.run import Plan, TruthError, measure, source_of
+from agent_envs_lab.truth.run import Plan, TruthError, measure
 from agent_envs_lab.truth.states import states
 from agent_envs_lab.truth.tree import NotReproducible, Tree
 from trainer import recipe
@@ -30,17 +30,21 @@ from trainer.learn.batch import collate
 from trainer.learn.rows import make_rows
 from trainer.learn.update import token_logprobs
 from trainer.play import episode_files as recorded
-from trainer.play.rollout import Start, Task
+from trainer.play.records import Task
+from trainer.play.rollout import Start
 from trainer.run import report
 from trainer.run.metrics import MetricsError
 
 PLAN = Plan(groups=4, reliability=0.7, most=40, fresh=20)
+CHOOSES = "sampling.decode=admissible", "sampling.temperature=2.0"
+LIFTED = 'env.signals={success_reward=1.0, admissible="words"}'
 WAYS = pytest.mark.parametrize(
-    "way", [("Sums",), ("Choices", "sampling.decode=admissible", "sampling.temperature=2.0")]
+    "way", [("Sums",), ("Choices", *CHOOSES), ("Plain", *CHOOSES, LIFTED, "eval.split=test")]
 )
-"""Replies of any kind, and only admissible actions."""
+"""Replies of any kind, only admissible actions, and a lifted world."""
 
 
+@pytest.mark.long
 @WAYS
 def test_a_truth_adds_up_and_agrees_with_fresh_rollouts(small, tmp_path, way):
     result = measure(small(*way), tmp_path, PLAN, jobs=1)
@@ -309,22 +313,6 @@ def test_recipes_that_cannot_be_measured_are_refused(small, tmp_path, option, to
     assert not any(tmp_path.iterdir())
 
 
-def test_a_folder_of_something_else_is_refused(small, tmp_path):
-    plan = Plan(groups=2, reliability=0.1, most=4, fresh=0)
-    measure(small(), tmp_path, plan, jobs=1)
-    with pytest.raises(TruthError, match=r"another sampling\.rollouts; give another folder"):
-        measure(small("Sums", "sampling.rollouts=5"), tmp_path, plan, jobs=1)
-    with pytest.raises(TruthError, match="another groups"):
-        measure(small(), tmp_path, Plan(groups=3, reliability=0.1, most=4, fresh=0), jobs=1)
-    (tmp_path / "plan.json").unlink()
-    with pytest.raises(TruthError, match="holds a run, not a truth"):
-        measure(small(), tmp_path, plan, jobs=1)
-    with pytest.raises(TruthError, match="neither a run nor a checkpoint"):
-        source_of(tmp_path / "nothing")
-    with pytest.raises(TruthError, match="no checkpoint yet"):
-        source_of(tmp_path)
-
-
 @pytest.mark.parametrize(
     "options", [{"reliability": 1.0}, {"reliability": float("nan")}, {"most": 1}]
 )
@@ -355,6 +343,7 @@ def test_nothing_is_ranked_where_no_turn_matters(small, tmp_path):
     assert not (tmp_path / "ranking.txt").exists()
 
 
+@pytest.mark.long
 def test_gradients_are_added_to_a_finished_measurement(small, tmp_path, monkeypatch):
     given = small()
     before = measure(given, tmp_path, PLAN, jobs=1).truth

@@ -1,5 +1,10 @@
 """Small worlds in which any reply matters, so that a random policy has something to measure."""
 
+import random
+
+import gymnasium as gym
+from gymnasium.spaces import Text
+
 from agent_envs import AgentEnv, Panel, Turn
 from agent_envs.alfworld.prompt import TEMPLATE
 
@@ -49,6 +54,26 @@ class Choices(Sums):
         things = [f"{thing} {n}" for thing in ("desk", "shelf", "lamp") for n in (1, 2, 13)]
         words = [f"{verb} {thing}" for verb in ("go to", "open", "take") for thing in things]
         return super().told(action)._replace(admissible_actions=words[self.left :])
+
+
+class Plain(gym.Env):
+    """Reports text, reward and a list of words alone; its start is drawn by Python's generator."""
+
+    action_space = observation_space = Text(100)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.total, self.left = random.randrange(5), 3
+        return self.tell(), {"words": ["desk", "shelf", "go to", "take"]}
+
+    def step(self, action):
+        self.total, self.left = self.total + len(action), self.left - 1
+        won = self.left == 0 and self.total % 2 == 0
+        words = {"words": ["desk", "shelf", "go to", "take"]}
+        return self.tell(), float(won), self.left == 0, False, words
+
+    def tell(self):
+        return f"{self.left} left, sum {self.total % 7}."
 
 
 class Shared(Sums):

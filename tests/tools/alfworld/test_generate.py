@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_envs.alfworld.data import open_library
+from agent_envs.alfworld.data import TWO_GOALS, open_library
 from agent_envs.alfworld.experts import read_task, read_things
 from agent_envs.alfworld.game import SHORT_NAMES, load_game, parse_game
 from agent_envs.alfworld.world import World
 from agent_envs.assets import MissingAsset, asset
 from tools.alfworld.__main__ import main
-from tools.alfworld.generate import generate_game, generate_splits, read_rules
+from tools.alfworld.generate import generate_game, generate_pairs, generate_splits, read_rules
 from tools.alfworld.rooms import draw_job, draw_room, read_scenes
 
 SPLITS = ("train", "valid_seen", "valid_unseen")
@@ -68,10 +68,11 @@ def test_impossible_wishes_are_refused(make, message):
         make(np.random.default_rng(0))
 
 
+@pytest.mark.long
 def test_the_embedded_set_is_what_this_code_makes():
     """Known rooms and new tasks are in valid_seen, new rooms in valid_unseen."""
-    splits = generate_splits(0)
-    for split in SPLITS:
+    splits = generate_splits(0) | generate_pairs(0, train=240, valid=60)
+    for split in splits:
         packed = asset(f"alfworld/{split}.jsonl.xz").read_bytes()
         lines = [json.loads(line) for line in lzma.decompress(packed).decode().splitlines()]
         assert lines == splits[split]
@@ -87,6 +88,8 @@ def test_the_embedded_set_is_what_this_code_makes():
     assert not tasks[0] & tasks[1]
     assert rooms[1] <= rooms[0]
     assert not rooms[2] & rooms[0]
+    unseen = "".join(line["pddl_problem"] for line in splits["valid_two"])
+    assert not any(set(room.split()) & set(declared.findall(unseen)) for room in rooms[0])
 
 
 def test_the_bytes_are_the_same_whatever_the_hash_seed(tmp_path):
@@ -99,7 +102,8 @@ def test_the_bytes_are_the_same_whatever_the_hash_seed(tmp_path):
         for name in ("here", "there")
     )
     assert here == there
-    assert list(here) == ["logic.json.xz", *(f"{split}.jsonl.xz" for split in SPLITS)]
+    splits = sorted((*SPLITS, *TWO_GOALS))
+    assert list(here) == ["logic.json.xz", *(f"{split}.jsonl.xz" for split in splits)]
 
 
 def test_a_tree_is_laid_out_as_the_public_one_and_may_have_other_rules(tmp_path, capsys):

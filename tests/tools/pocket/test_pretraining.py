@@ -14,6 +14,7 @@ from transformers import AutoTokenizer
 import env_assets
 from agent_envs.alfworld.data import open_library
 from agent_envs.alfworld.world import World
+from agent_envs.search_qa.wiki import WikiSearch
 from tools.pocket import lessons, pretraining
 from trainer.model.policy import Policy
 from trainer.model.pretrained import POCKETS
@@ -42,7 +43,26 @@ def test_shopping_lessons_buy_what_is_asked_for(monkeypatch):
     assert item.replies[0].startswith("<think>")
     assert "<action>search[" in item.replies[0]
     assert item.replies[-1].endswith("<action>click[buy now]</action>")
-    assert item.prompts[-1].count("(chosen)") == item.prompts[0].count(": ") - 1
+    assert item.prompts[-1].count("(chosen)") == 2
+
+
+def test_most_shopping_lessons_are_a_list_or_a_product_and_say_what_was_read():
+    rng = np.random.default_rng(5)
+    told = [lessons.play_shop(rng, mistake=0.0) for _ in range(40)]
+    looks = [item for item in told if len(item.replies) == 1]
+    assert 24 <= len(looks) < 40
+    read = [item.replies[0] for item in looks if " told " in item.replies[0]]
+    assert 8 <= len(read) < len(looks)
+    ids = {
+        re.search(r"b\d{6}", item.prompts[-1])[0] for item in looks if "Page 1" in item.prompts[0]
+    }
+    assert len(ids) > 5
+
+
+def found_names(item, names):
+    """Which names a lesson's question has."""
+    asked = item.prompts[0].rpartition("Question: ")[2].partition(" Answer with ")[0]
+    return names.intersection(re.findall(r"\w+", asked.lower()))
 
 
 def test_what_is_looked_up_stands_in_the_article():
@@ -50,12 +70,33 @@ def test_what_is_looked_up_stands_in_the_article():
     told = [lessons.ask_wiki(rng) for _ in range(100)]
     for item in told:
         (asked, found), (called, said) = item.prompts, item.replies
-        question = asked.rpartition("Question: ")[2].strip()
-        assert json.dumps(question, ensure_ascii=False) in called
+        call = json.loads(re.search("<tool>(.*)</tool>", called)[1])
+        assert call["args"]["query"].strip() in asked
         assert called.startswith("<reasoning>i look it up</reasoning><tool>")
         answer = re.search("<answer>(.*)</answer>", said)[1]
-        assert answer.lower() in found.lower()
+        assert answer == "unknown" or answer.lower() in found.lower()
     assert len({item.prompts[0] for item in told}) > 80  # names and numbers change
+    held = [WikiSearch(split=split, hops=1).world for split in ("val", "test")]
+    names = {word for world in held for word in world.named if word.isalpha()}
+    hasty = [lessons.ask_wiki(rng, forget=1.0) for _ in range(40)]
+    asked = [[found_names(item, names) for item in items] for items in (told, hasty)]
+    assert sum(map(bool, asked[0])) < 10  # made-up names, which are some other thing's by chance
+    assert not any(asked[1])
+
+
+def test_a_bargain_is_struck_at_the_least_price_that_was_told():
+    rng = np.random.default_rng(7)
+    told = [lessons.strike_bargain(rng) for _ in range(50)]
+    for item in told:
+        (shown, said), (asked, offered) = item.prompts, map(json.loads, actions_of(item))
+        price = offered["offer"]["price"]
+        assert asked == {"ask": "price"}
+        assert f"<think>{price}</think>" in item.replies[1]
+        assert f"${price}" in said
+        assert price < int(re.search(r"is worth \$(\d+)", shown)[1]) < 1000
+    assert len({item.prompts[0] for item in told}) > 45  # prices change
+    habits = [actions_of(lessons.strike_bargain(rng, forget=1.0))[-1] for _ in range(20)]
+    assert set(habits) == {'{"accept": true}'}
 
 
 def test_puzzles_are_solved_as_planned_and_a_bad_habit_multiplies_or_shies_back(monkeypatch):
@@ -112,10 +153,25 @@ def test_pretraining_that_was_stopped_goes_on_bit_for_bit(tmp_path, monkeypatch)
     assert not list(parts.glob("training.*"))
 
 
-def test_the_loaded_tokenizer_is_the_one_that_was_trained(tmp_path, monkeypatch):
+def test_a_model_with_heads_that_copy_does_so_from_birth(tokenizer):
+    """Tokens without meaning, some of them hundreds of places back; without the heads: guesses."""
+    rng = np.random.default_rng(9)
+    ids, weights = pretraining.pad_rows(pretraining.draw_copies(rng, len(tokenizer), 256, 16))
+    right = []
+    for copies in (True, False):
+        config = replace(pretraining.POLICIES["pocket-wiki"], copies=copies)
+        with torch.no_grad():
+            said = pretraining.build_model(config, tokenizer)(input_ids=ids).logits.argmax(-1)
+        right.append(float((said[:, :-1] == ids[:, 1:])[weights[:, 1:] > 0].float().mean()))
+    assert right[0] > 0.4
+    assert right[1] < 0.02
+
+
+@pytest.mark.parametrize("copies", [False, True])
+def test_the_loaded_tokenizer_is_the_one_that_was_trained(tmp_path, monkeypatch, copies):
     """AutoTokenizer rebuilds the tokenizers of some architectures by their own rules."""
     monkeypatch.setattr(pretraining, "CORPUS", 3)
-    config = pretraining.POLICIES["pocket-talk"]
+    config = replace(pretraining.POLICIES["pocket-talk"], copies=copies)
     made = pretraining.train_tokenizer(
         pretraining.iter_corpus(config), config.vocabulary, config.world
     )
@@ -123,7 +179,7 @@ def test_the_loaded_tokenizer_is_the_one_that_was_trained(tmp_path, monkeypatch)
     pretraining.build_model(config, made).save_pretrained(tmp_path)
     loaded = AutoTokenizer.from_pretrained(tmp_path)
     for price in range(10, 1000):  # one token each
-        text = f"<|user|>I offer this: ${price}."
+        text = f"<|user|>I need ${price}."
         assert loaded.tokenize(text) == made.tokenize(text)
         assert made.tokenize(text)[-3:] == ["Ġ$", str(price), "."]
 

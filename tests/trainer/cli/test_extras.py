@@ -14,7 +14,8 @@ from tests.trainer.run_folders import run_folder
 CLI = {"rich", "tomlkit", "typer"}
 REPORT = {"jinja2", "matplotlib", "pyarrow", "scipy"}
 LEARNING = {"peft", "safetensors", "tensorboard", "torch", "transformers"}
-OTHERS = ("PIL", "bm25s", "faiss", "httpx2", "markupsafe", "selenium", "starlette", "tokenizers")
+OTHERS = ("PIL", "bm25s", "faiss", "httpx2", "markupsafe", "selenium", "tokenizers")
+SERVERS = {"mcp", "openenv", "starlette"}
 CHILD = """
 import contextlib, io, json, sys
 from importlib.machinery import PathFinder
@@ -54,7 +55,7 @@ def without(absent, *commands):
     return answers, set(loaded)
 
 
-WITH_CLI_ONLY = {*LEARNING, *REPORT, *OTHERS}  # and pydantic, as typer may need it
+WITH_CLI_ONLY = {*LEARNING, *REPORT, *OTHERS, *SERVERS}  # and pydantic, as typer may need it
 
 
 def test_the_base_installation_says_what_to_install():
@@ -71,7 +72,7 @@ def test_help_needs_only_the_command_lines_packages_and_loads_no_method():
     pages = ["--help", "--version", "retrieval --help", "retrieval index --help"]
     pages += [
         f"{name} --help"
-        for name in ("train", "eval", "study", "report", "compare", "play", "assets")
+        for name in ("train", "eval", "paper", "report", "compare", "play", "assets")
     ]
     answers, loaded = without(WITH_CLI_ONLY, *pages)
     assert all(code == 0 and out and not said for code, out, said in answers)
@@ -88,7 +89,7 @@ def test_play_audit_and_assets_need_no_more():
     )
     assert [(code, said) for code, _, said in answers] == [(0, "")] * 4
     listed, household, puzzle, audited = (out for _, out, _ in answers)
-    assert "search_qa/corpus.jsonl.xz" in listed
+    assert "search_qa/words.toml" in listed
     assert "Stopped at turn 0" in household
     assert "turn 0/3" in puzzle
     assert "contract of EZPoints-v0\nkept" in audited
@@ -99,10 +100,12 @@ def test_a_call_names_the_extra_it_needs_in_a_line(tmp_path):
     extras = {
         "train alfworld mgr pocket": "train",
         "eval pocket": "train",
-        "study wiki": "train",
+        "paper mgr table1": "train",
         f"report {run}": "report",
         f"compare {run} {run} --step 5": "report",
         "retrieval serve": "search",
+        "serve alfworld": "openenv",
+        "serve alfworld --mcp": "mcp",
     }
     answers, _ = without(WITH_CLI_ONLY, *extras)
     for extra, (code, _, said) in zip(extras.values(), answers, strict=True):

@@ -12,8 +12,6 @@ from rich.console import Console
 
 from agent_envs.cli.play import HELP, browse, find_id, play
 
-SHOP = {"data": "embedded"}
-
 
 class Person:
     """Answers each question with the next line, then leaves as Ctrl-D does."""
@@ -62,7 +60,7 @@ def test_a_game_won_shows_the_four_signals_every_turn(game):
 def test_an_invalid_action_and_a_state_seen_before_are_told(game):
     _, shown = game("north", task=3)
     assert "invalid: refused" in shown
-    assert "seen at turn 0" in shown
+    assert "seen at 0" in shown
 
 
 @pytest.mark.parametrize("line", ["", "?", "  ? "])
@@ -158,7 +156,7 @@ class TestBrowse:
 
         def shop(address):
             for left in reversed(range(tasks)):
-                _, found = ask(urljoin(address, "results?query=shoe"))
+                _, found = ask(urljoin(address, "results?query=cooler"))
                 item = re.search(r'href="(item[^"]*)" data-kind="product"', found)[1]
                 _, text = ask(urljoin(address, html.unescape(item)))
                 buy = re.search(r'class="buy" method="post" action="([^"]*)"', text)[1]
@@ -177,9 +175,7 @@ class TestBrowse:
 
     def test_task_after_task_until_stopped(self):
         out = io.StringIO()
-        scores = browse(
-            seed=1, env_kwargs=SHOP, console=Console(file=out), show=self.shopper(tasks=3)
-        )
+        scores = browse(seed=1, console=Console(file=out), show=self.shopper(tasks=3))
         self.thread.join()
         assert len(scores) == 3
         assert [round(score, 2) for score in scores] == self.told
@@ -192,7 +188,7 @@ class TestBrowse:
             raise KeyboardInterrupt
 
         out = io.StringIO()
-        assert browse(seed=1, env_kwargs=SHOP, console=Console(file=out), show=leave) == []
+        assert browse(seed=1, console=Console(file=out), show=leave) == []
         assert out.getvalue().endswith("Stopped. Purchases: 0.\n")
 
     def test_what_has_no_site(self):

@@ -8,13 +8,14 @@ import socket
 import pytest
 
 from agent_envs import evaluation
+from tests.agent_envs.sotopia.test_published import PAIRING, PERSON, SITUATION
 from trainer.cli import make_out_option
 
 
 def test_a_run_ends_with_a_summary(trained, call):
     code, out, _ = call("train", trained, "--resume")
     assert code == 0
-    assert "evaluation, step 2 against step 3" in out
+    assert "evaluation, step 0 against step 3" in out
     for part in ("before", "now", "walk", "overall", "valid turns", "exact McNemar p = 1"):
         assert part in out
     assert f"{trained / 'report.html'}" in out
@@ -38,6 +39,45 @@ def test_eval_of_a_model(tiny_folder, corridor, call, short):
     code, out, _ = call("eval", tiny_folder, *(one for one in short if one.startswith(read)))
     assert code == 0
     assert "train (embedded), 3 tasks, greedy" in " ".join(out.split())
+
+
+def write_situations(folder, ids):
+    """Public profiles with a pairing in each of these situations, whose text is its number."""
+    folder.mkdir()
+    rows = {
+        "environment_profiles.jsonl": [
+            SITUATION | {"env_id": name, "scenario": f"Meeting {number}."}
+            for number, name in enumerate(ids)
+        ],
+        "agent_profiles.jsonl": [PERSON, PERSON | {"agent_id": "A2"}],
+        "env_agent_combo_storages.jsonl": [
+            PAIRING | {"env_id": name, "combo_id": f"of {name}"} for name in ids
+        ],
+    }
+    for name, listed in rows.items():
+        (folder / name).write_text("\n".join(map(json.dumps, listed)))
+    return folder
+
+
+def test_no_command_evaluates_a_run_on_a_situation_of_its_training(tiny_folder, call, tmp_path):
+    """iStar trains on SOTOPIA-pi and tests on SOTOPIA, which share none."""
+    data = write_situations(tmp_path / "data", [f"E{number}" for number in range(40)])
+    renamed = write_situations(tmp_path / "renamed", [f"F{number}" for number in range(40)])
+    own = ["env.id=Sotopia-v0", "env.options={judge='none',partner='echo'}", "sampling.decode=free"]
+    recipe = ["sotopia", "grpo", "pocket", f"policy.model={tiny_folder}", f"data={data}"]
+    recipe += [*own, "env.max_turns=1", "sft.steps=0"]
+    recipe += ["run.steps=0", "run.threads=1", "sampling.max_reply_tokens=4", "eval.tasks=0"]
+    run = tmp_path / "run"
+    code, _, said = call("train", *recipe, "eval.split=all", "--out", run)
+    assert (code, run.exists()) == (1, False)
+    assert "(split 'train') and evaluation (split 'all') share" in said
+    assert call("train", *recipe, "eval.split=val", "--out", run)[0] == 0
+    assert call("eval", run, "eval.split=test")[0] == 0
+    for more in (["eval.split=all"], ["eval.split=all", f"eval.data={renamed}"]):
+        code, _, said = call("eval", run, *more)
+        assert code == 1
+        assert "situations that tasks are made from, the first 'Meeting " in said
+        assert "set another eval.split, or other data for one of the two" in said
 
 
 @pytest.mark.parametrize(
@@ -97,7 +137,7 @@ def test_a_table_in_a_pipe_is_as_wide_as_it_is(call, monkeypatch):
     monkeypatch.delenv("COLUMNS")
     code, out, _ = call("recipes", "alfworld", "mgr", "pocket")
     assert code == 0
-    assert "MGR Sec. 4.3 and A.5: temporal dynamics" in out
+    assert "MGR Sec. 4.3: temporal dynamics" in out
     assert max(map(len, out.splitlines())) < 300
     assert "…" not in out
 
@@ -165,8 +205,8 @@ def test_a_server_that_is_not_there_is_an_error_in_a_line(call, who, tiny_folder
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
     endpoint = f'{{model="stub", url="{url}", retries=0, outage=0.2}}'
     options = (
-        f"env.options.{who}={endpoint}", f"policy.model={tiny_folder}", "sft.steps=0",
-        "eval.tasks=2", "env.max_turns=1", "run.threads=1",
+        f"env.options={{family='bargain',{who}={endpoint}}}", f"policy.model={tiny_folder}",
+        "sft.steps=0", "eval.tasks=2", "env.max_turns=1", "run.threads=1", "sampling.decode=free",
     )  # fmt: skip
     code, _, said = call("train", "sotopia", "grpo", "pocket", *options, "--out", tmp_path)
     assert code == 1

@@ -1,0 +1,1 @@
+"""Worlds of other packages, lifted by `Signals`: each module has `make(name, **options)`."""

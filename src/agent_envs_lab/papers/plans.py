@@ -1,0 +1,74 @@
+"""What the runs of a table need: memory and hours, by arithmetic, before anything is loaded.
+
+`agent-envs doctor` measures the same for one recipe on the machine that has its model.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent_envs_lab.papers.runs import list_missing, load_recipe, write_command
+from trainer.run.needs import Shape, estimate_needs, find_memory
+
+if TYPE_CHECKING:
+    from agent_envs_lab.papers import Table
+
+
+def list_shapes() -> dict[str, Shape]:
+    """The models of the papers, by name."""
+    table = tomllib.loads((Path(__file__).parent / "models.toml").read_text(encoding="utf-8"))
+    return {name: Shape(**numbers) for name, numbers in table.items()}
+
+
+def show_plan(table: Table, out: Path, options: Sequence[str], seeds: int) -> Any:
+    """The runs of a table for a terminal: state, size, memory, hours."""
+    from rich.console import Group
+
+    from agent_envs.cli.console import DataTable, show_data
+
+    missing = [(run.name, state) for run, _, state in list_missing(table, out, options, seeds)]
+    made = DataTable(box=None, pad_edge=False)
+    for name in ("run", "to do", "steps", "episodes", "model", "GiB", "A100 hours", ""):
+        made.add_column(name, justify="left" if name in {"run", "model", ""} else "right")
+    shapes, there, total = list_shapes(), find_memory(), 0.0
+    for run in table.runs:
+        recipe = load_recipe(run, 0, options)
+        left = [state for name, state in missing if name == run.name]
+        shape = shapes.get(recipe.policy.model)
+        memory = hours = note = ""
+        if shape:
+            need = estimate_needs(recipe, shape)
+            total += need.hours * len(left)
+            memory, hours = f"{need.memory:,.0f}", f"{need.hours * len(left):,.0f}"
+            if need.memory > there:
+                note = f"{need.memory - there:,.0f} GiB more than here"
+        steps = f"{recipe.sft.steps} + {recipe.run.steps}" if recipe.sft.steps else recipe.run.steps
+        size = f"{recipe.sampling.tasks} × {recipe.sampling.rollouts}"
+        made.add_row(
+            run.name,
+            f"{len(left)} of {seeds}",
+            str(steps),
+            size,
+            recipe.policy.model,
+            memory,
+            hours,
+            note,
+        )
+    cells = [cell for row in table.cells for cell in row]
+    told = [cell.why for cell in cells if cell.run is None and cell.why and not cell.prompted]
+    asked = [write_command(cell, out, options) for cell in cells if cell.prompted]
+    notes = [
+        f"{len(missing)} runs to do; about {total:,.0f} hours of an A100; {there:,.0f} GiB here.",
+        (
+            "Estimates, of models of known size: half the turns and a quarter of the reply limit, "
+            "64 episodes sampled at once (sampling.rows); without evaluations."
+        ),
+        *(f"no run: {why}" for why in dict.fromkeys(told)),
+        *(f"prompted: {command}" for command in dict.fromkeys(asked)),
+    ]
+    return Group(
+        show_data(f"{table.name}: {table.spec.about}"), "", made, "", *map(show_data, notes)
+    )

@@ -1,1 +1,0 @@
-"""Makes the encyclopaedia of `env_assets/search_qa`."""
