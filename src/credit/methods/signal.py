@@ -49,7 +49,7 @@ def mean_of_others(outcome: ArrayLike, group: ArrayLike) -> Array:
     A trajectory without others gets the mean of these means, and 0 if all are without.
     """
     alone = stats.count(group) == 1
-    others = np.asarray(outcome - stats.leave_one_out(outcome, group))
+    others: Array = np.subtract(outcome, stats.leave_one_out(outcome, group))
     others[alone] = 0.0 if alone.all() else others[~alone].mean()
     return others
 
