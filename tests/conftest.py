@@ -52,6 +52,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--quick", action="store_true", help="leave out tests that need torch, a process or time"
     )
+    parser.addoption("--unsteady", action="store_true", help="name the tests that pass as unsteady")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -61,6 +62,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.option.markexpr = "not slow and not long"
     settings.load_profile("quick")
     sys.modules.update(dict.fromkeys(ABSENT))
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """With `--unsteady`, a run of what has just failed, name what passes."""
+    passed = terminalreporter.stats.get("passed", ()) if config.getoption("unsteady") else ()
+    for report in passed:
+        terminalreporter.write_line(f"UNSTEADY {report.nodeid}: failed beside others, passed alone")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,0 +1,57 @@
+"""`make test` of this Makefile and conftest, on a small project with a fault of each kind."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+pytestmark = pytest.mark.slow
+
+STEADY = "def test_steady(): pass\n"
+UNSTEADY = """from pathlib import Path
+
+def test_unsteady(request):
+    first = Path(request.config.rootpath, "first")
+    if not first.exists():
+        first.touch()
+        raise AssertionError
+"""
+
+
+@pytest.fixture
+def gate(tmp_path):
+    """Runs `make test` on these test files: exit code and output."""
+
+    def run(**tests):
+        for name in ("Makefile", "pyproject.toml", "tests/conftest.py"):
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            shutil.copy(ROOT / name, tmp_path / name)
+        for name, text in tests.items():
+            (tmp_path / "tests" / f"test_{name}.py").write_text(text)
+        command = ["make", "test", f"VENV={sys.prefix}", "-o", f"{sys.prefix}/dev.stamp"]
+        ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        return ended.returncode, ended.stdout + ended.stderr
+
+    return run
+
+
+def test_what_passes_at_the_second_try_is_named_and_green(gate):
+    code, said = gate(steady=STEADY, unsteady=UNSTEADY)
+    assert code == 0, said
+    assert said.count("UNSTEADY tests/test_unsteady.py::test_unsteady: ") == 1
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "def test_red(): assert 0\n",
+        "import no_such_module\n",
+        "import os\ndef test(): os._exit(3)\n",
+    ],
+)
+def test_what_fails_twice_is_red(gate, fault):
+    code, said = gate(steady=STEADY, unsteady=UNSTEADY, fault=fault)
+    assert code, said
