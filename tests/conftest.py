@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+import time
 from functools import cache
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -68,7 +69,9 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     """With `--unsteady`, a run of what has just failed, name what passes."""
     passed = terminalreporter.stats.get("passed", ()) if config.getoption("unsteady") else ()
     for report in passed:
-        terminalreporter.write_line(f"UNSTEADY {report.nodeid}: failed beside others, passed alone")
+        terminalreporter.write_line(
+            f"unsteady: {report.nodeid} failed beside others and passed alone"
+        )
 
 
 @pytest.hookimpl(wrapper=True)
@@ -114,6 +117,32 @@ def _alone(request: pytest.FixtureRequest) -> Iterator[None]:
             patch.setattr(BaseProcess, "start", refuse)
             patch.setattr(os, "fork", refuse)
         yield
+
+
+@pytest.fixture(scope="session")
+def check_linear_time() -> Callable[[Callable[[str], object], Callable[[int], str], int], None]:
+    """Check that eight times the text takes `read` at most 24 times as long.
+
+    It compares CPU time with CPU time, and is content with the best of five tries: what takes the
+    square of the length takes 64 times as long each time.
+    """
+
+    def check(read: Callable[[str], object], write: Callable[[int], str], size: int) -> None:
+        def measure(text: str) -> float:
+            start = time.process_time()
+            read(text)
+            return time.process_time() - start
+
+        short, long = write(size), write(8 * size)
+        ratios = [0.0]
+        for _ in range(5):
+            base = max(measure(short), 1e-4)
+            ratios.append(measure(long) / base)
+            if ratios[-1] <= 3 * 8:
+                return
+        pytest.fail(f"8 times the text took {ratios[1:]} times the CPU time")
+
+    return check
 
 
 @pytest.fixture(scope="session")

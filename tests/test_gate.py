@@ -41,7 +41,7 @@ def gate(tmp_path):
 def test_what_passes_at_the_second_try_is_named_and_green(gate):
     code, said = gate(steady=STEADY, unsteady=UNSTEADY)
     assert code == 0, said
-    assert said.count("UNSTEADY tests/test_unsteady.py::test_unsteady: ") == 1
+    assert said.count("unsteady: tests/test_unsteady.py::test_unsteady failed") == 1
 
 
 @pytest.mark.parametrize(

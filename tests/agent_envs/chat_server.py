@@ -54,6 +54,7 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.flush()
             if self.server.closing.wait(pause):
                 return
+        self.server.finished.append(self)
 
     def log_message(self, *_):
         pass
@@ -69,6 +70,7 @@ class ChatServer(ThreadingHTTPServer):
     def __init__(self, act, port=0):
         self.act, self.script, self.asked, self.headers = act, [], [], []
         self.flying, self.most, self.connections = 0, 0, []
+        self.finished = []  # handlers that came to the end of a hang or of a drip
         self.counting, self.closing = threading.Lock(), threading.Event()
         super().__init__(("127.0.0.1", port), Handler)
         self.url = f"http://127.0.0.1:{self.server_port}/v1"
@@ -117,7 +119,8 @@ def waits(seconds, content="hello"):
 
 
 def hangs(handler):
-    handler.server.closing.wait(30)
+    if not handler.server.closing.wait(30):
+        handler.server.finished.append(handler)
     handler.close_connection = True
 
 

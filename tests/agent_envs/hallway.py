@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import gymnasium as gym
@@ -84,17 +83,17 @@ class Hallway(AgentEnv):
 
 
 class Slow(Hallway):
-    """A hallway behind a server: each turn takes a while, and the floor may slip."""
+    """A hallway behind a server, of which the floor may slip; `answer` is called at each turn."""
 
     waits = True
-    pause = 0.0
+    answer = staticmethod(lambda: None)
 
     def begin(self, task_id: str) -> tuple[str, Turn]:
-        time.sleep(self.pause)
+        self.answer()
         return super().begin(task_id)
 
     def act(self, action: str) -> Turn:
-        time.sleep(self.pause)
+        self.answer()
         if action == "break":
             raise OSError(f"no answer at cell {self.cell}")
         return super().act("left" if self.np_random.random() < 0.3 else action)

@@ -16,6 +16,7 @@ from agent_envs_lab.audits.anchors import audit_anchors
 from agent_envs_lab.audits.comparisons import compare_generators
 from agent_envs_lab.audits.rewards import Case, audit_checker
 from agent_envs_lab.benchmark import find_estimator
+from agent_envs_lab.learning import Settings, find_runs
 from agent_envs_lab.truth import Truth
 from agent_envs_lab.truth.figures import publish
 from agent_envs_lab.truth.run import Plan, measure, source_of
@@ -97,6 +98,9 @@ REMEDIES = {
         "truth": np.arange(4.0) % 3, "error": [9.0] * 4, "group": [0, 0, 1, 1]},
         {"error": [0.1] * 4}),
     "give your own as module:Name": (find_estimator, {"name": "mine"}, {"name": "credit:GRPO"}),
+    "is damaged ({}); delete it": (
+        lambda folder: find_runs(Settings("points"), ["grpo"], Path(folder)),
+        {"folder": "{at}/runs", "/runs/grpo-0.json": "{"}, {"/runs/grpo-0.json": None}),
     "raise max_turns": (audit, {"max_turns": 1}, {"max_turns": 6}),
     "use self.np_random": (compare_draws, {"act": draw}, {"act": Hallway.act}),
     "give at least one of each family": (lambda cases: audit_checker(lambda given: True, cases),

@@ -62,7 +62,8 @@ def test_every_step_has_a_plain_line_where_there_is_no_terminal(tmp_path):
     ]
 
 
-def test_a_bar_on_a_terminal(tmp_path):
+def test_a_bar_on_a_terminal(tmp_path, monkeypatch):
+    monkeypatch.setattr(metrics.time, "monotonic", lambda: 1000.0)
     console = Console(file=io.StringIO(), force_terminal=True, width=160)
     with Metrics(tmp_path, {"rl": 10}, console=console) as log:
         values = {"success": 0.5, "valid": 0.9, "return": 0.4, "tokens_per_second": 1234.0}

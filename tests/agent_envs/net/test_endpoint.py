@@ -204,7 +204,7 @@ def test_a_passing_fault_is_tried_again_and_a_lasting_one_says_what_to_do(server
     server.script = [(DOWN | SLOW | WRONG)[fault]]
     assert ask(endpoint) == "hello"
     assert len(server.asked) == 2
-    server.act, began = (DOWN | SLOW | WRONG)[fault], time.monotonic()
+    server.act = (DOWN | SLOW | WRONG)[fault]
     with pytest.raises(
         EndpointError, match=f"stub at {server.url} gave no answer on a talk in 2 tries"
     ) as told:
@@ -213,7 +213,7 @@ def test_a_passing_fault_is_tried_again_and_a_lasting_one_says_what_to_do(server
     says = keeps if fault in WRONG else "check that the server runs, or raise outage"
     assert str(told.value).endswith(f"; {says}")
     assert len(server.asked) == 4
-    assert fault not in SLOW or time.monotonic() - began < 2 * SHORT + 2
+    assert not server.finished
 
 
 @pytest.mark.parametrize("status", [*REFUSED, 301, 302, 303, 308])
@@ -250,7 +250,7 @@ def test_a_server_says_when_to_come_again(server, endpoint, caplog):
     """But no server asks for more patience than there is."""
     server.script, began = [chat.fails(429, Retry_After="0.7")], time.monotonic()
     ask(endpoint)
-    assert 0.7 <= time.monotonic() - began < 5
+    assert time.monotonic() - began >= 0.7
     server.act = chat.fails(429, Retry_After="3600")
     waited = []
     with pytest.MonkeyPatch.context() as patch:
@@ -279,12 +279,14 @@ def test_an_outage_is_waited_out_and_logged_once(server, endpoint, caplog):
 
 
 def test_an_interrupt_is_heard_at_once(server, endpoint):
-    server.act = chat.hangs
-    threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGINT]).start()
-    began = time.monotonic()
+    def interrupt(handler):
+        os.kill(os.getpid(), signal.SIGINT)
+        chat.hangs(handler)
+
+    server.act = interrupt
     with pytest.raises(KeyboardInterrupt):
         ask(endpoint)
-    assert time.monotonic() - began < 5
+    assert (len(server.asked), server.finished) == (1, [])  # it waited for no time limit
     server.act = says("hello")
     assert ask(endpoint) == "hello"
 
@@ -431,11 +433,11 @@ print(said)
 
 @pytest.mark.slow
 def test_a_request_that_hangs_does_not_keep_a_process_from_its_end(server):
-    server.script, began = [says("bye"), chat.hangs], time.monotonic()
+    server.script = [says("bye"), chat.hangs]
     command = [sys.executable, "-W", "error", "-c", LEAVES, server.url]
     ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert ended.stdout == "bye\n"
-    assert time.monotonic() - began < 25
+    assert not server.finished
 
 
 @pytest.mark.parametrize(
