@@ -5,6 +5,7 @@ All use the same way around Python: the real modules, which any function leads t
 
 import json
 import os
+import tempfile
 import tomllib
 from contextlib import contextmanager
 from pathlib import Path
@@ -66,6 +67,17 @@ def warden_with(lines):
             yield other
         finally:
             other.close()
+
+
+REPOSITORY = Path(__file__).parents[3]
+needs_strangers = pytest.mark.skipif(
+    not all(
+        one.stat().st_mode & 0o001
+        for folder in (REPOSITORY, Path(tempfile.gettempdir()))
+        for one in (folder, *folder.parents)
+    ),
+    reason="other users may not enter the temporary folder or the checkout",
+)
 
 
 def below(pid):

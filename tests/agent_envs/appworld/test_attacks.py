@@ -9,7 +9,7 @@ from pathlib import Path
 
 import attacks
 import pytest
-from attacks import costs_its_turn, harness, start, warden_with
+from attacks import costs_its_turn, harness, needs_strangers, start, warden_with
 
 from agent_envs.appworld.guest import syscalls
 
@@ -44,6 +44,7 @@ def test_the_filter_alone_holds_them():
     assert not any(got.values())
 
 
+@needs_strangers
 def test_the_attempts_get_through_without_the_filter():
     """Namespaces, nobody's rights and limits are kept: what is left is for the filter alone."""
     with warden_with(NO_FILTER) as lax:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from attacks import ESCAPE, below, reply_none, start, warden_with
+from attacks import ESCAPE, REPOSITORY, below, needs_strangers, reply_none, start, warden_with
 
 from agent_envs.appworld.guest import modules
 from agent_envs.appworld.sandbox import SandboxError, start_warden
@@ -23,7 +23,6 @@ from agent_envs.appworld.sandbox import SandboxError, start_warden
 pytestmark = pytest.mark.slow
 
 CODE = tomllib.loads(Path(__file__).with_name("code.toml").read_text())["tables"]
-REPOSITORY = Path(__file__).parents[3]
 PACKAGES = [path for path in sys.path if path.endswith("site-packages")]
 
 
@@ -171,6 +170,7 @@ ORDINARY = {"user": 12_345, "group": 12_345, "extra_groups": []}
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="it is an ordinary user that runs this already")
+@needs_strangers
 @pytest.mark.parametrize(
     ("file", "part"),
     [
