@@ -181,20 +181,31 @@ def value_loss(
 
 
 def k1(logprobs: Tensor, reference: Tensor) -> Tensor:
-    """Estimator log p - log q of each token: [...], [...] -> [...]."""
+    """Estimator log p - log q of each token: [...], [...] -> [...].
+
+    A measure, and no loss: over samples of p the mean of its gradient is 0.
+    """
     return upcast(logprobs) - upcast(reference)
 
 
 def k2(logprobs: Tensor, reference: Tensor) -> Tensor:
-    """Estimator (log p - log q)² / 2 of each token: [...], [...] -> [...]."""
+    """Estimator (log p - log q)² / 2 of each token: [...], [...] -> [...].
+
+    Over samples of p the mean of its gradient is that of KL(p‖q).
+    """
     return k1(logprobs, reference) ** 2 / 2
 
 
 def k3(logprobs: Tensor, reference: Tensor) -> Tensor:
-    """Estimator q/p - 1 - log(q/p) of each token, at least 0: [...], [...] -> [...]."""
+    """Estimator q/p - 1 - log(q/p) of each token, at least 0: [...], [...] -> [...].
+
+    Over samples of p the mean of its gradient is that of KL(q‖p).
+    """
     gap = -k1(logprobs, reference)
     return gap.expm1() - gap
 
+
+_WIDEST = 1000.0  # factor by which an adapted coefficient may differ from the initial one
 
 KL_ESTIMATORS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"k1": k1, "k2": k2, "k3": k3}
 
@@ -217,21 +228,29 @@ def categorical_kl(logits: Tensor, reference: Tensor) -> Tensor:
     return (p.exp() * gap).sum(-1)
 
 
-def adapt_kl_coefficient(coefficient: float, divergence: float, *, target: float = 0.04) -> float:
+def adapt_kl_coefficient(
+    coefficient: float, divergence: float, *, initial: float, target: float = 0.04
+) -> float:
     """Next coefficient of a KL penalty that keeps the divergence near a target.
 
-    2 c if divergence > 1.5 target, c / 2 if divergence < target / 1.5, else c
+    2 c if divergence > 1.5 target, c / 2 if divergence < target / 1.5, else c; at most 1000 times
+    and at least a thousandth of the initial c
 
-    Source: PPO §4 (Schulman et al., 2017).
+    Source: PPO §4 (Schulman et al., 2017), where the divergence is that from the policy before the
+    update, KL(π_old‖π), and the coefficient has no bounds. The trainer holds the divergence from
+    its reference by it, which one update changes little.
 
     Args:
         coefficient: Current coefficient c.
         divergence: Divergence measured after the update, in nats.
+        initial: Coefficient of the first update.
         target: Divergence to keep, in nats.
 
     Returns:
         The coefficient of the next update.
     """
     if divergence > 1.5 * target:
-        return 2 * coefficient
-    return coefficient / 2 if divergence < target / 1.5 else coefficient
+        coefficient *= 2
+    elif divergence < target / 1.5:
+        coefficient /= 2
+    return min(max(coefficient, initial / _WIDEST), initial * _WIDEST)

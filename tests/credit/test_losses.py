@@ -163,4 +163,31 @@ def test_kl_in_half_precision():
 )
 def test_adaptive_coefficient(divergence, expected):
     # target 0.04: doubled above 0.04 * 1.5 = 0.06, halved below 0.04 / 1.5 = 0.0267
-    assert losses.adapt_kl_coefficient(0.1, divergence, target=0.04) == pytest.approx(expected)
+    found = losses.adapt_kl_coefficient(0.1, divergence, target=0.04, initial=0.1)
+    assert found == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("divergence", "bound"), [(9.0, 100.0), (0.0, 1e-4)])
+def test_the_coefficient_stays_within_a_thousand_of_the_first(divergence, bound):
+    coefficient = 0.1
+    for _ in range(40):
+        coefficient = losses.adapt_kl_coefficient(coefficient, divergence, initial=0.1)
+    assert coefficient == pytest.approx(bound)
+
+
+def test_what_a_penalty_descends_on_average():
+    """Over all tokens: k1 nothing, k2 the KL from the policy, k3 the KL from the reference."""
+    logits, reference = torch.tensor([0.5, -1.0, 0.2, 2.0], dtype=torch.float64), torch.zeros(4)
+    logits.requires_grad_()
+    logprobs, fixed = logits.log_softmax(-1), reference.double().log_softmax(-1)
+
+    def slope(value):
+        return torch.autograd.grad(value, logits, retain_graph=True)[0].tolist()
+
+    weight = logprobs.exp().detach()
+    found = {n: slope((weight * f(logprobs, fixed)).sum()) for n, f in losses.KL_ESTIMATORS.items()}
+    forward = (logprobs.exp() * (logprobs - fixed)).sum()
+    backward = (fixed.exp() * (fixed - logprobs)).sum()
+    assert found["k1"] == pytest.approx([0.0] * 4, abs=1e-12)
+    assert found["k2"] == pytest.approx(slope(forward))
+    assert found["k3"] == pytest.approx(slope(backward))

@@ -1,10 +1,12 @@
 """Rows, microbatches and padded batches: every token once, every reply token where it is."""
 
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from trainer.learn.batch import collate, microbatches
-from trainer.learn.rows import Row, make_rows
+from trainer.learn.rows import Row, make_rows, minibatches
 from trainer.play.records import Episode, Step
 
 
@@ -87,3 +89,16 @@ def test_packed_rows_follow_each_other():
 def test_microbatches_can_limit_reply_tokens():
     rows = [Row([0] * 9, list(range(1, n + 1)), [0] * n, [0.0] * n) for n in (2, 2, 8, 1, 1)]
     assert list(microbatches(rows, 100, replies=4)) == [[0, 1], [2], [3, 4]]
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "parts"),
+    [(257, 256, [129, 128]), (9, 8, [5, 4]), (16, 8, [8, 8]), (3, 0, [3]), (3, 9, [3]), (0, 4, [])],
+)
+def test_the_rows_of_an_epoch_are_divided_evenly(count, size, parts):
+    """A remainder of one row would take a step as long as that of 256."""
+    rng = np.random.default_rng(0)
+    epochs = list(minibatches(range(count), size=size, epochs=2, rng=rng))
+    assert [len(part) for part in epochs] == 2 * parts
+    assert sorted(row for part in epochs[: len(parts)] for row in part) == [*range(count)]
+    assert epochs[: len(parts)] != epochs[len(parts) :] or not parts

@@ -441,8 +441,8 @@ def fit_model(
         while len(losses) < epochs and all(map(math.isfinite, losses)):
             drawn = rng.choice(len(replay), len(replay), p=chance)
             total = 0.0
-            for at in range(0, len(drawn), batch):
-                part = pad_trajectories([replay[i] for i in drawn[at : at + batch]])
+            for rows in np.array_split(drawn, -(-len(drawn) // batch)):
+                part = pad_trajectories([replay[i] for i in rows])
                 output = model(part.states, part.mask, part.goals)
                 value = loss(
                     output, part.returns, part.mask, progress=part.progress, dense=part.gains()

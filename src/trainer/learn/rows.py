@@ -119,8 +119,12 @@ def credit_rows(rows: Sequence[Row], advantage: ArrayLike) -> list[Row]:
 def minibatches(
     rows: Sequence[Row], *, size: int, epochs: int, rng: np.random.Generator
 ) -> Iterator[list[Row]]:
-    """Rows of each optimiser step, in a new random order every epoch; size 0 takes all at once."""
-    for _ in range(epochs):
-        order = rng.permutation(len(rows))
-        for start in range(0, len(rows), size or len(rows)):
-            yield [rows[i] for i in order[start : start + (size or len(rows))]]
+    """Rows of each optimiser step, in a new random order every epoch; size 0 takes all at once.
+
+    An epoch has as many steps as `size` rows a step need. The rows are divided evenly: the last
+    step, which moves the weights as far as any, has at most one row less than the first.
+    """
+    count = -(-len(rows) // (size or len(rows) or 1))
+    for _ in range(epochs if count else 0):
+        for part in np.array_split(rng.permutation(len(rows)), count):
+            yield [rows[i] for i in part]

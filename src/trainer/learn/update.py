@@ -81,14 +81,18 @@ class Update(Optimizer):
 
     Attributes:
         epochs: Passes over the rollouts of a step.
-        minibatch: Rows of an optimiser step: trajectories, or turns with context "turn"; 0 for all.
+        minibatch: At most so many rows in an optimiser step: trajectories, or turns with context
+            "turn"; 0 for all. The steps of an epoch have equally many, up to one.
         clip_low: Ratios below 1 - clip_low are clipped.
         clip_high: Ratios above 1 + clip_high are clipped.
         ratio: Importance ratio of each token, or its geometric mean over a turn or sequence (row).
         aggregate: Mean over all tokens, or mean over sequences of their token means.
-        kl: Estimator of the KL from the reference, the policy at the start of this stage.
+        kl: Penalty for the distance from the reference, the policy at the start of this stage. On
+            average over what the policy samples, "k2" descends KL(π‖reference) and "k3"
+            KL(reference‖π). k1 is no penalty: the mean of its gradient is 0.
         kl_coefficient: Weight of the KL; its initial value if kl_target is set.
-        kl_target: KL to hold by adapting the weight; 0 keeps the weight fixed.
+        kl_target: KL to hold by adapting the weight, to at most 1000 times its initial value and at
+            least a thousandth of it; 0 keeps the weight fixed.
         entropy: Weight of the entropy bonus.
         skip_dead_groups: Leave out groups whose outcomes are all equal, unless they have turn-level
             credit.
@@ -103,7 +107,7 @@ class Update(Optimizer):
     clip_high: NonNegative = 0.2
     ratio: Literal["token", "turn", "sequence"] = "token"
     aggregate: Literal["token-mean", "sequence-mean"] = "token-mean"
-    kl: Literal["none", "k1", "k2", "k3"] = "none"
+    kl: Literal["none", "k2", "k3"] = "none"
     kl_coefficient: NonNegative = 0.0
     kl_target: NonNegative = 0.0
     entropy: NonNegative = 0.0
@@ -161,7 +165,9 @@ class Update(Optimizer):
         means = {name: sum(f[name] for f in figures) / len(figures) for name in figures[0]}
         adapted = kl_coefficient
         if self.kl_target:
-            adapted = losses.adapt_kl_coefficient(adapted, means["kl"], target=self.kl_target)
+            adapted = losses.adapt_kl_coefficient(
+                adapted, means["kl"], target=self.kl_target, initial=self.kl_coefficient
+            )
         return means | {
             "logprob_gap": parallel.find_largest(figures[0]["logprob_gap"]),
             "learning_rate": figures[-1]["learning_rate"],

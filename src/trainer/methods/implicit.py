@@ -277,8 +277,9 @@ def cut_units(
 ) -> Iterator[NDArray[np.intp]]:
     """The trajectories, or the pairs of them, of each optimiser step: [K, 1 or 2] -> parts.
 
-    Those of a group follow each other, in random order, so that few rows are read in two steps. A
-    part ends before its trajectories have more than `size` rows; one unit alone may have more.
+    Those of a group follow each other, in random order, so that few rows are read in two steps.
+    There are as many parts as `size` rows a part need, and they are about equally long. No part
+    has more than `size` rows, unless one unit alone has.
 
     Args:
         units: Trajectories of each unit.
@@ -292,9 +293,13 @@ def cut_units(
         of_group = rng.permutation(len(names))[place[units[:, 0]]]
         units = units[np.lexsort((rng.random(len(units)), of_group))]
     rows = np.bincount(owner, minlength=len(group))
-    start = 0
-    for end in range(1, len(units) + 1):
-        whole = end == len(units)
-        if whole or (size and rows[np.unique(units[start : end + 1])].sum() > size):
+    known, first = np.unique(units, return_index=True)
+    done = np.bincount(first // units.shape[1], rows[known], minlength=len(units)).cumsum()
+    start, cut, parts = 0, 1, -(-rows[known].sum() // size) if size else 1
+    for end in range(1, len(units)):
+        due = done[end - 1] * parts >= done[-1] * cut and done[end] > done[end - 1]
+        if size and (due or rows[np.unique(units[start : end + 1])].sum() > size):
             yield units[start:end]
-            start = end
+            start, cut = end, cut + 1
+    if len(units):
+        yield units[start:]
