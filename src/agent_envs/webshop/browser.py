@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from agent_envs.assets import require
+from agent_envs.webshop import pages
 from agent_envs.webshop.env import WebShop
 from agent_envs.webshop.pages import Element, Page
 from agent_envs.webshop.site import Site
@@ -151,6 +152,9 @@ class WebShopSite(WebShop):
     def _list_elements(self, _score: float) -> list[Element]:
         """All that is on the page in the browser."""
         return self._open_window().elements
+
+    def _write_text(self, score: float) -> str:
+        return pages.write_text(self._list_elements(score), marked=not self.shop.public)
 
     def _open_window(self) -> Window:
         """The window of this environment in this process."""

@@ -111,10 +111,13 @@ class Shopping(AgentEnv):
     def _write_page(self, score: float) -> str:
         if self.observation == "html":
             return render_page(self.shop, self.page, self.task, score)
-        elements = self._list_elements(score)
         if self.observation == "text_rich":
-            return pages.write_rich_text(elements)
-        return pages.write_text(elements, marked=not self.shop.public)
+            return pages.write_rich_text(self._list_elements(score))
+        return self._write_text(score)
+
+    def _write_text(self, score: float) -> str:
+        """The page as text."""
+        return self.shop.write_text(self.page, self.task.text, score)
 
     def _list_elements(self, score: float) -> list[Element]:
         """The elements of the page."""

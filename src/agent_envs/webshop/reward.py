@@ -116,6 +116,7 @@ def count_similar_options(
     )
 
 
+@lru_cache(maxsize=1 << 12)
 def _write_option(name: str, value: str) -> str:
     """The text that the public WebShop compares: a color, or the pair as text if it has a name."""
     if not name:
@@ -123,6 +124,7 @@ def _write_option(name: str, value: str) -> str:
     return next((c for c in COLORS if c in (name, value)), str((name, value)))
 
 
+@lru_cache(maxsize=1 << 12)
 def _find_color(value: str) -> str:
     """The first color whose name occurs in the value, else the value."""
     return next((color for color in COLORS if color in value), value)

@@ -33,10 +33,15 @@ _SECOND = re.compile(r"\].*\b(?:search|click)\[", re.DOTALL | re.IGNORECASE)
 
 
 class Body(NamedTuple):
-    """A page below its head: its elements, and the clickable texts of the page."""
+    """A page below its head: its elements, the clickable texts of the page, and the page's text.
+
+    A text is that of observation="text". The first and the last page, of which each is another one,
+    have no elements and no text here.
+    """
 
     elements: tuple[Element, ...]
     clickable: tuple[str, ...]
+    text: str = ""
 
 
 class Shop(ABC):
@@ -92,6 +97,13 @@ class Shop(ABC):
             return pages.build_receipt(page, self.products[page.product], score)
         return [*pages.build_head(instruction), *self.build_body(page).elements]
 
+    def write_text(self, page: Page, instruction: str, score: float = 0.0) -> str:
+        """The page as text."""
+        if page.kind in {"index", "done"}:
+            return pages.write_text(self.list_elements(page, instruction, score), marked=False)
+        head = pages.write_text(pages.build_head(instruction), marked=False)
+        return f"{head}{pages.SEPARATOR}{self.build_body(page).text}"
+
     def write_address(self, page: Page, session: str) -> str:
         """The page's address on the public site."""
         product = self.products[page.product] if page.product >= 0 else None
@@ -108,7 +120,11 @@ class Shop(ABC):
         else:
             elements = pages.build_tab(page, self.products[page.product])
         clicks = pages.list_clicks([*pages.build_head(""), *elements])
-        return Body(tuple(elements), tuple(text for text in clicks if self._can_click(text)))
+        return Body(
+            tuple(elements),
+            tuple(text for text in clicks if self._can_click(text)),
+            pages.write_text(elements, marked=not self.public),
+        )
 
     def _build_item(self, page: Page, product: Product) -> list[Element]:
         return pages.build_told_item(page, product)
