@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     import gymnasium as gym
-    import numpy as np
 
     Actor = Callable[[str, dict[str, Any]], str]
 
@@ -105,11 +106,8 @@ def list_offers(observation: str, goal: str) -> list[dict[str, Any]]:
     worth = {name: int(points) for name, points in _OPTIONS.findall(goal)}
     valued: Iterator[tuple[float, dict[str, Any]]]
     if "keep" in observation:
-        totals = {one: int(n) for one, n in re.findall(r'"(\w+)": <0 to (\d+)>', observation)}
-        counts = product(*(range(most + 1) for most in totals.values()))
-        kept = (dict(zip(totals, some, strict=True)) for some in counts)
-        valued = ((sum(worth[one] * n for one, n in some.items()), {"keep": some}) for some in kept)
-    elif '"price"' in observation:
+        return _list_shares(observation, worth)
+    if '"price"' in observation:
         valued = _list_prices(goal)
     elif '"friend"' in observation:
         valued = ((0, {"friend": name}) for name in re.findall(r": (\w+)(?=[;.])", goal))
@@ -126,6 +124,16 @@ def list_offers(observation: str, goal: str) -> list[dict[str, Any]]:
         )
     ranked = [terms for _, terms in sorted(valued, key=lambda one: -one[0])]
     return ranked[:: max(1, len(ranked) // _MOST)]
+
+
+def _list_shares(observation: str, worth: dict[str, int]) -> list[dict[str, Any]]:
+    """Shares of things, those best for the agent first: of hundreds of thousands, `_MOST`."""
+    names, totals = zip(*re.findall(r'"(\w+)": <0 to (\d+)>', observation), strict=True)
+    counts = np.indices([int(total) + 1 for total in totals]).reshape(len(names), -1)
+    values = np.array([worth[name] for name in names]) @ counts
+    ranked = np.argsort(-values, kind="stable")
+    chosen = counts[:, ranked[:: max(1, len(ranked) // _MOST)]].T.tolist()
+    return [{"keep": dict(zip(names, some, strict=True))} for some in chosen]
 
 
 def _list_prices(goal: str) -> Iterator[tuple[float, dict[str, Any]]]:
