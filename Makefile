@@ -4,17 +4,19 @@ VENV   ?= .venv
 RUN     = $(VENV)/bin
 # Without a GPU, train with a CPU build of torch; with one, take what the published range gives.
 CONSTRAINTS = $(shell command -v nvidia-smi >/dev/null 2>&1 || echo "-c constraints/cpu.txt")
-PIP     = $(RUN)/python -m pip install --quiet --disable-pip-version-check
+PIP     = $(RUN)/python -m pip install --quiet --disable-pip-version-check --retries 2
+NO_PIP  = { echo "The packages cannot be installed: see above; without a network nothing runs."; exit 1; }
 OUT    ?= runs/alfworld-mgr-pocket
 GATE    = not long and not extras
 # Many tests start a Python, which would compile everything anew if it could not keep the bytecode.
 PYTEST  = PYTHONDONTWRITEBYTECODE= $(RUN)/python -m pytest
-# Three workers on two cores, because some tests wait. Their cache says what failed.
-ALL     = $(PYTEST) -n 3 --dist worksteal -o cache_dir=build/pytest
+# More workers than cores, because some tests wait. Their cache says what failed.
+WORKERS ?= 3
+ALL     = $(PYTEST) -n $(WORKERS) --dist worksteal -o cache_dir=build/pytest
 # What failed runs once more, without others: what passes then is unsteady, and no failure.
 ONCE_MORE = $(PYTEST) --last-failed --last-failed-no-failures none --unsteady -o cache_dir=build/pytest
 
-.PHONY: train quick test long check full docs sdist wheel format clean
+.PHONY: train quick test long check full shake speed docs sdist wheel format clean
 
 train: $(VENV)/train.stamp
 	$(RUN)/agent-envs train alfworld mgr pocket --out $(OUT) --resume
@@ -32,12 +34,17 @@ long: $(VENV)/dev.stamp
 full: $(VENV)/dev.stamp
 	$(RUN)/python -m tools.full
 
+shake: $(VENV)/dev.stamp
+	$(RUN)/python -m tools.shake
+
+speed: $(VENV)/dev.stamp
+	$(RUN)/python -m tools.speed
+
 check: $(VENV)/dev.stamp
 	$(RUN)/ruff format --check .
 	$(RUN)/ruff check .
 	$(RUN)/mypy
 	$(RUN)/python -m tools.budget
-	$(RUN)/python -m pytest -q tests/test_layers.py
 
 wheel: $(VENV)/dev.stamp
 	PIP="$(abspath $(RUN))/python" .ci/wheel
@@ -56,15 +63,15 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/train.stamp: $(VENV)/bin/python pyproject.toml
-	$(PIP) $(CONSTRAINTS) -e '.[train]'
+	$(PIP) $(CONSTRAINTS) -e '.[train]' || $(NO_PIP)
 	touch $@
 
 $(VENV)/quick.stamp: $(VENV)/bin/python pyproject.toml constraints/dev.txt
-	$(PIP) -c constraints/dev.txt -e '.[quick]'
+	$(PIP) -c constraints/dev.txt -e '.[quick]' || $(NO_PIP)
 	touch $@
 
 $(VENV)/dev.stamp: $(VENV)/bin/python pyproject.toml constraints/dev.txt
-	$(PIP) -c constraints/dev.txt -e '.[dev]'
+	$(PIP) -c constraints/dev.txt -e '.[dev]' || $(NO_PIP)
 	touch $@
 
 clean:

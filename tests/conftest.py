@@ -1,4 +1,8 @@
-"""Fixtures shared by all tests: the public data, where it is there."""
+"""What tests share: a run that is alone in its machine, public data, a browser, the command line.
+
+A run has a home, a cache and a temporary folder of its own, which what it starts inherits. A test
+that writes elsewhere fails; a process that outlives the run makes it red.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,13 @@ import os
 import re
 import shutil
 import signal
+import site
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
+from contextlib import suppress
 from functools import cache
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -45,7 +52,8 @@ NEEDS = re.compile(
     re.MULTILINE,
 )
 
-SHARED = Path(os.environ.get("AGENT_ENVS_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
+ROOT = Path(__file__).parents[1]
+SHARED = Path(os.environ.get("AGENT_ENVS_TEST_DATA", ROOT.parent / "shared" / "data"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -56,8 +64,117 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--unsteady", action="store_true", help="name the tests that pass as unsteady")
 
 
+NOT_ALONE = 6  # exit status of a run that leaves something, other than those of pytest
+# A run's own folder. Its processes carry the name in their environment.
+RUN = "AGENT_ENVS_TEST_RUN"
+TOOLS = ("build", ".hypothesis", ".mypy_cache", ".pytest_cache", ".ruff_cache")  # below ROOT
+FOLDER, NAMES = pytest.StashKey[Path](), pytest.StashKey[set[Path]]()
+allowed = ["/dev/", "/proc/", "/sys/", *(f"{ROOT / name}" for name in TOOLS)]
+outside: list[str] = []  # what this process was about to write elsewhere
+real_home = os.environ.get("HOME", "")  # some tests run without
+
+
+def enter_own_folder() -> Path:
+    """Make a home, a cache and a temporary folder, for this process and those that it starts."""
+    os.environ.setdefault("PYTHONUSERBASE", site.getuserbase())
+    for name in [name for name in os.environ if name.startswith(("XDG_", "HF_"))]:
+        del os.environ[name]
+    folder = Path(tempfile.mkdtemp(prefix="run-"))
+    folder.chmod(0o755)  # some tests run as another user
+    for name, part in (("HOME", "home"), ("XDG_CACHE_HOME", "cache"), ("TMPDIR", "tmp")):
+        (folder / part).mkdir()
+        os.environ[name] = str(folder / part)
+    tempfile.tempdir = None
+    os.environ[RUN] = str(folder)
+    return folder
+
+
+def note_write(event: str, given: tuple[Any, ...]) -> None:
+    """An audit hook: note files and folders that are made or written outside the run's folder."""
+    if event == "open":
+        path, _, flags = given
+        if not flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            return
+    elif event == "os.mkdir":
+        path = given[0]
+    elif event in {"os.rename", "os.link", "os.symlink"}:
+        path = given[1]
+    else:
+        return
+    if isinstance(path, (str, bytes, os.PathLike)):
+        path = os.path.abspath(os.fsdecode(path))  # noqa: PTH100 - it must not look at the disk
+        if not f"{path}/".startswith(tuple(allowed)) and "__pycache__" not in path:
+            outside.append(path)
+
+
+def find_processes(folder: Path) -> list[int]:
+    """Processes that a run has started and that go on, where the system shows them."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if f"{RUN}={folder}".encode() in file.read_bytes():
+                found.append(int(file.parent.name))
+    return found
+
+
+def list_names() -> set[Path]:
+    """What there is in the project and in the real home, without the folders of tools."""
+    found = set[Path]()
+    with suppress(OSError):
+        found |= {*Path(real_home).iterdir()} if real_home else set()
+    for folder, below, files in os.walk(ROOT):
+        if Path(folder) == ROOT:
+            below[:] = [one for one in below if one not in TOOLS and not one.startswith(".venv")]
+        below[:] = [one for one in below if one not in {"__pycache__", ".git"}]
+        found |= {Path(folder, one) for one in (*files, *below)}
+    return found
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, object]:
+    """Say what outlives the run or lies outside its folder; either makes it red, at once."""
+    result = yield
+    if hasattr(session.config, "workerinput"):
+        return result
+    folder, end, faults = session.config.stash[FOLDER], time.monotonic() + 10, list[str]()
+    while (left := find_processes(folder)) and time.monotonic() < end:
+        time.sleep(0.05)
+    for pid in left:
+        with suppress(OSError):
+            command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
+            faults.append(f"left over: process {pid}, {command.decode(errors='replace'):.200}")
+            os.kill(pid, signal.SIGKILL)
+    if "CI" in os.environ:  # elsewhere somebody may work beside the tests
+        new = list_names() - session.config.stash[NAMES]
+        faults += [f"written outside the folder of the run: {path}" for path in sorted(new)]
+    for fault in faults:
+        session.config.get_terminal_writer().line(f"\n{fault}", red=True)
+    if faults:
+        session.exitstatus = NOT_ALONE
+    elif session.exitstatus == pytest.ExitCode.OK:
+        shutil.rmtree(folder, ignore_errors=True)
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    """Fail a test that has written outside the folder of the run."""
+    result = yield
+    written = sorted(path for path in {*outside} if os.path.lexists(path))
+    outside.clear()
+    if written:
+        pytest.fail(f"written outside the folder of the run: {', '.join(written)}")
+    return result
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """With `--quick` make torch and other processes impossible where tests run."""
+    """Enter the folder of the run; with `--quick` make torch and other processes impossible."""
+    if not hasattr(config, "workerinput"):
+        config.stash[FOLDER] = enter_own_folder()
+        config.stash[NAMES] = list_names()
+    allowed.append(os.environ[RUN])
+    allowed.append(os.environ.get("HYPOTHESIS_STORAGE_DIRECTORY", os.environ[RUN]))
+    sys.addaudithook(note_write)
     if not config.getoption("quick"):
         return
     config.option.markexpr = "not slow and not long"
@@ -155,13 +272,18 @@ def shared_data() -> Path:
 
 @pytest.fixture(scope="session")
 def alfworld_data(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that `$ALFWORLD_DATA` would name, holding the public games."""
-    folder = tmp_path_factory.mktemp("alfworld")
+    """The folder that `$ALFWORLD_DATA` would name, holding the public games; one for a run."""
+    folder, found = tmp_path_factory.mktemp("alfworld"), Path(os.environ[RUN], "alfworld")
+    if found.is_dir():
+        return found
     with tarfile.open(shared_data / "alfworld" / "json_2.1.1.tar.xz") as archive:
         # before Python 3.11.4 there are no filters
         archive.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)
         archive.extractall(folder)  # noqa: S202 - it is ours
-    return folder
+    try:
+        return folder.rename(found)
+    except OSError:  # another worker was first
+        return found
 
 
 @pytest.fixture(scope="module")

@@ -13,18 +13,18 @@ FOLDER = Path(__file__).parent.parent / "benchmarks"
 # Name, with what tells it from others of its file: options, and a part of the last table.
 QUICK = {
     "alfworld": ("--games 1 --tasks 1 --growth 4", "KB grown over 4 games"),
-    "appworld": ("--calls 2 --worlds 2", "growth of this process for each world"),
     "audit": ("--only EZPoints --scale 0.05", "| `EZPoints-v0` |"),
     "audit --rewards": ("--only EZPoints --rewards --scale 0.05", "says 2+10="),
     "bias": ("--rollouts 2", "`turn_rloo`"),
     "ladders": ("--only EZPoints --tasks 2 --seconds 60", "| `EZPoints-v0` | 2 |"),
-    "puzzles": ("--steps 50", "picture steps a second"),
     "serve": ("--seconds 0.3 --sessions 1 4 --only EZPoints-v0", "AppWorld-v1:"),
-    "sotopia": ("--steps 200", "peak memory of this process with 64 environments"),
     "sotopia --players": ("--players --tasks 1", "| all | hard | 100.0% | 100.0% |"),
     "textworld": ("--walks 1 --only coin", "| `coin_collector` |"),
 }
-HEAVY = {  # those that take long at any size; CI runs them
+HEAVY = {  # those that take long at any size
+    "appworld": ("--calls 2 --worlds 2", "growth of this process for each world"),
+    "puzzles": ("--steps 50", "picture steps a second"),
+    "sotopia": ("--steps 200", "peak memory of this process with 64 environments"),
     "credit": ("--turns 400", "gigpo similar"),
     "learning": (
         "exact --steps 2 --seeds 2",

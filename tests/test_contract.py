@@ -98,7 +98,7 @@ def test_a_home_that_does_not_exist_is_named(env_id, option, monkeypatch):
 @pytest.mark.parametrize(
     ("env_id", "turns"),
     [
-        *((env_id, 40) for env_id in WITHOUT_BROWSER),
+        *((env_id, 20) for env_id in WITHOUT_BROWSER),
         *(pytest.param(env_id, 120, marks=pytest.mark.long) for env_id in WITHOUT_BROWSER),
         pytest.param("WebShopSite-v1", 10, marks=LONG),
     ],
@@ -119,7 +119,7 @@ def test_wrapped(env_id):
         env = agent_envs.ParseReply(env)
     if isinstance(env.observation_space, agent_envs.FreeText):
         env = agent_envs.Prompt(env, None if env.unwrapped.template else PLAIN)
-    check_contract(env, turns=60)
+    check_contract(env, turns=25)
 
 
 @pytest.mark.parametrize("env_id", EACH)

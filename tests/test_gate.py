@@ -8,22 +8,40 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+NEEDS_PROC = pytest.mark.skipif(not Path("/proc/self/environ").is_file(), reason="no /proc")
 pytestmark = pytest.mark.slow
 
 STEADY = "def test_steady(): pass\n"
 UNSTEADY = """from pathlib import Path
 
 def test_unsteady(request):
-    first = Path(request.config.rootpath, "first")
+    first = Path(request.config.rootpath, "build", "first")
     if not first.exists():
-        first.touch()
+        first.write_text("")
         raise AssertionError
 """
 
 
+LEFT_OVER = """import subprocess, sys
+
+def test_left_over():
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+"""
+CHILD = """import subprocess, sys
+
+def test_child():
+    subprocess.run([sys.executable, "-c", "open('new', 'w')"], check=True)
+"""
+WRITER = "def test_writer(request):\n    open(request.config.rootpath / 'new', 'w').close()\n"
+
+
 @pytest.fixture
-def gate(tmp_path):
+def gate(tmp_path, monkeypatch):
     """Runs `make test` on these test files: exit code and output."""
+    monkeypatch.setenv("CI", "true")
+    for name in ("build", "home"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
 
     def run(**tests):
         for name in ("Makefile", "pyproject.toml", "tests/conftest.py"):
@@ -31,7 +49,14 @@ def gate(tmp_path):
             shutil.copy(ROOT / name, tmp_path / name)
         for name, text in tests.items():
             (tmp_path / "tests" / f"test_{name}.py").write_text(text)
-        command = ["make", "test", f"VENV={sys.prefix}", "-o", f"{sys.prefix}/dev.stamp"]
+        command = [
+            "make",
+            "test",
+            "WORKERS=1",
+            f"VENV={sys.prefix}",
+            "-o",
+            f"{sys.prefix}/dev.stamp",
+        ]
         ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         return ended.returncode, ended.stdout + ended.stderr
 
@@ -44,6 +69,7 @@ def test_what_passes_at_the_second_try_is_named_and_green(gate):
     assert said.count("unsteady: tests/test_unsteady.py::test_unsteady failed") == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "fault",
     [
@@ -55,3 +81,18 @@ def test_what_passes_at_the_second_try_is_named_and_green(gate):
 def test_what_fails_twice_is_red(gate, fault):
     code, said = gate(steady=STEADY, unsteady=UNSTEADY, fault=fault)
     assert code, said
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        (WRITER, "Failed: written outside the folder of the run: "),
+        (CHILD, "written outside the folder of the run: "),
+        pytest.param(LEFT_OVER, "left over: process ", marks=NEEDS_PROC),
+    ],
+)
+def test_what_leaves_something_is_red(gate, fault, told):
+    """Even beside a test that passes at the second try."""
+    code, said = gate(steady=STEADY, unsteady=UNSTEADY, fault=fault)
+    assert code, said
+    assert told in said

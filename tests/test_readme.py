@@ -27,6 +27,7 @@ PAGES = (
     "docs/sotopia.md",
     "docs/webshop.md",
 )
+GATE = ("README.md", "docs/environments.md", "docs/integrations.md")  # the others are `long`
 BROWSER = pytest.mark.skipif(not shutil.which("chromedriver"), reason="no Chromium")
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?", re.DOTALL | re.MULTILINE)
 BLOCKS = [
@@ -34,7 +35,7 @@ BLOCKS = [
         found[1],
         found[2],
         id=f"{page}:{text[: found.start(1)].count(chr(10)) + 1}",
-        marks=BROWSER if "WebShopSite" in found[1] else (),
+        marks=[BROWSER] * ("WebShopSite" in found[1]) + [pytest.mark.long] * (page not in GATE),
     )
     for page in PAGES
     for text in [(ROOT / page).read_text()]

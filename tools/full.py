@@ -26,13 +26,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-ALONE = ("long",)  # use both cores
+ALONE = {"speed": [sys.executable, "-m", "tools.speed"], "long": ["make", "long"]}
 # Those that take longest first; `verl_agent` shares the environment of `verl`.
 BESIDE = (
     "extras", "vllm", "openenv", "smollm2", "ray", "verl", "trl", "nemo_gym", "areal", "tinker",
     "verifiers", "torchrl", "trackers", "foreign", "genuine", "quick", "hostile", "agents",
     "gym_sokoban", "appworld", "lucene", "wheel", "sdist", "docs", "verl_agent",
 )  # fmt: skip
+PARTS = (*ALONE, *BESIDE)
 LIMIT = 3600  # seconds of a part
 NOT_RUN = 77  # as in Automake
 _CLOSING = re.compile(r"^[= ]*(?:\d+ \w+, )*\d+ \w+ in [\d.]+s\b.*$", re.MULTILINE)
@@ -99,8 +100,7 @@ def run_part(part: str, folder: Path, running: set[subprocess.Popen[bytes]]) -> 
         result = Result(**json.loads(kept.read_text(encoding="utf-8")))
         if result.verdict == "green":
             return result
-    script = ROOT / ".ci" / part
-    command = [str(script)] if script.is_file() else ["make", part]
+    command = ALONE.get(part, [f".ci/{part}"])
     log, start = folder / f"{part}.log", time.monotonic()
     env = {**os.environ, "PIP": sys.executable}
     with log.open("wb") as file:
@@ -144,10 +144,10 @@ def print_table(results: list[Result]) -> None:
 def main() -> None:
     """Run the parts, those alone first and then two at a time, and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    parser.add_argument("part", nargs="*", help=", ".join(ALONE + BESIDE))
-    chosen = parser.parse_args().part or [*ALONE, *BESIDE]
-    if unknown := set(chosen) - set(ALONE + BESIDE):
-        parser.error(f"{', '.join(sorted(unknown))}: parts are {', '.join(ALONE + BESIDE)}")
+    parser.add_argument("part", nargs="*", help=", ".join(PARTS))
+    chosen = parser.parse_args().part or PARTS
+    if unknown := set(chosen) - {*PARTS}:
+        parser.error(f"{', '.join(sorted(unknown))}: parts are {', '.join(PARTS)}")
     folder = ROOT / "build" / "full" / name_tree()[:12]
     folder.mkdir(parents=True, exist_ok=True)
     running: set[subprocess.Popen[bytes]] = set()

@@ -77,6 +77,7 @@ def test_the_turnrd_of_two_runs_on_the_trajectories_of_one(runs, tmp_path):
     assert again["decisive_other"].all()
 
 
+@pytest.mark.long
 def test_the_command_adds_them_to_the_measures_of_a_run(runs, call, tmp_path):
     blind, aware = runs / "blind", runs / "aware"
     code, out, _ = call("attribute", blind, "--against", aware, "--out", tmp_path / "lab.json")
@@ -87,6 +88,7 @@ def test_the_command_adds_them_to_the_measures_of_a_run(runs, call, tmp_path):
         assert read_lab(tmp_path, name)[0] == pytest.approx(values.mean(), abs=1e-9)
 
 
+@pytest.mark.long
 def test_what_cannot_be_compared_is_refused(runs, tiny_folder, tmp_path):
     made = recipe.load(runs / "aware")
     plain = short(tiny_folder)

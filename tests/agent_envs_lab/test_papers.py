@@ -8,8 +8,8 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from itertools import chain
 from pathlib import Path
 
@@ -42,9 +42,9 @@ TEXTS = {
 }
 
 
-def tables(paper: str, *, pocket: bool = False) -> Iterator[papers.Table]:
-    for name in papers.list_tables(paper):
-        yield papers.read_table(paper, name, pocket=pocket)
+@cache
+def tables(paper: str, *, pocket: bool = False) -> list[papers.Table]:
+    return [papers.read_table(paper, name, pocket=pocket) for name in papers.list_tables(paper)]
 
 
 @pytest.mark.parametrize("pocket", [False, True])
@@ -567,7 +567,7 @@ def test_every_run_of_a_plan_has_memory_and_hours(paper, tmp_path):
             need = estimate_needs(made, shapes[made.policy.model])
             assert 1 < need.memory < 5000, run.name
             assert (need.hours > 0) == bool(made.run.steps or made.sft.steps), run.name
-    text = show(plans.show_plan(next(tables(paper)), tmp_path, [], 1))
+    text = show(plans.show_plan(tables(paper)[0], tmp_path, [], 1))
     assert re.search(r"\d+ runs to do; about [\d,]+ hours", text)
 
 

@@ -119,7 +119,7 @@ def measured(tiny_folder, tmp_path_factory):
         yield folder
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("advice", REMEDIES)
 def test_advice(advice, measured, tiny_folder, tmp_path, monkeypatch):
     def prepare(at):

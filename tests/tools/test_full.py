@@ -34,8 +34,10 @@ def test_a_part_is_green_red_or_not_run(code, log, wanted):
 def project(tmp_path, monkeypatch):
     """A repository with parts that are green, red, absent and slow; each counts its runs."""
     monkeypatch.setattr(full, "ROOT", tmp_path)
-    monkeypatch.setattr(full, "ALONE", ())
-    monkeypatch.setattr(full, "BESIDE", ("good", "bad", "absent", "slow"))
+    monkeypatch.setattr(full, "ALONE", {})
+    parts = ("good", "bad", "absent", "slow")
+    monkeypatch.setattr(full, "BESIDE", parts)
+    monkeypatch.setattr(full, "PARTS", parts)
     monkeypatch.setattr(full, "LIMIT", 1)
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     (tmp_path / ".gitignore").write_text("build\nruns\n")
@@ -81,7 +83,7 @@ def test_an_unknown_part_is_refused(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["full", "tlr"])
     with pytest.raises(SystemExit, match="2"):
         full.main()
-    assert "tlr: parts are long, " in capsys.readouterr().err
+    assert "tlr: parts are speed, long, " in capsys.readouterr().err
 
 
 def test_every_script_is_a_part():

@@ -24,7 +24,8 @@ EASY = [
 
 
 @pytest.mark.parametrize(
-    "method", ["grpo", "gigpo", "mgr", pytest.param("ppo", marks=pytest.mark.long)]
+    "method",
+    ["mgr", *(pytest.param(name, marks=pytest.mark.long) for name in ("grpo", "gigpo", "ppo"))],
 )
 def test_a_room_is_learned_in_8_steps(method, corridor, tiny_folder, tmp_path):
     """Half of the rollouts succeed at first, as from tossing a coin between the two actions."""

@@ -186,6 +186,7 @@ def trained(corridor, tiny_folder, tmp_path_factory):
     return folder
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("advice", CHECKS)
 def test_checks(advice, trained, tiny_folder, tmp_path, monkeypatch):
     follow(advice, CHECKS[advice], tmp_path, monkeypatch, model=tiny_folder, run=trained)
@@ -278,6 +279,7 @@ RUNS = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("advice", RUNS)
 def test_runs(advice, trained, tiny_folder, tmp_path, monkeypatch):
@@ -591,6 +593,7 @@ MODELS = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("advice", MODELS)
 def test_models(advice, trained, tiny_folder, vision_folder, tmp_path, monkeypatch):  # noqa: PLR0917

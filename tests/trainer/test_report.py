@@ -160,9 +160,9 @@ def test_what_only_some_runs_have_is_shown(whole):
     assert base64.b64encode(PICTURE.encode()).decode() in text
 
 
+@pytest.mark.browser
+@pytest.mark.long
 class TestInABrowser:
-    pytestmark = pytest.mark.browser
-
     @pytest.mark.parametrize("width", [320, 1280])
     def test_nothing_is_wider_than_the_screen(self, browser, tmp_path, width):
         path = report.write(run_folder(tmp_path, text=" a_very_long_word" * 3 + "x" * 400))

@@ -388,7 +388,7 @@ print(look(), heap.count(b"terces"[::-1]))
 
 
 def test_an_interpreter_finds_nothing_of_others():
-    others = [Interpreter(NOW, f"secret {n}", timeout=20) for n in range(20)]
+    others = [Interpreter(NOW, f"secret {n}", timeout=20) for n in range(8)]
     for other in others:
         other.execute("x = 'secret'", echo)
     numbers = {number for one in others if (number := one._process.number) > 16}  # no files

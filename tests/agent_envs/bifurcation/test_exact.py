@@ -58,6 +58,7 @@ def test_leaving_early():
     assert left.advantage == pytest.approx(-before[0])
 
 
+@pytest.mark.long
 def test_a_mistake_that_can_be_taken_back():
     # without a limit, with W for what follows: at the bell V = 1/3 W + 2/3 (1/2 V), so V = 1/2 W;
     # elsewhere V = 2/3 W + 1/3 (1/2 V), so V = 4/5 W

@@ -108,6 +108,7 @@ def test_nan_is_nothing(tmp_path, ending):
     assert {name: one.answers for name, one in questions.items()} == {"qa-0": ("here",)}
 
 
+@pytest.mark.long
 def test_the_public_questions_and_passages(shared_data):
     data = open_data(shared_data / "search_qa")
     assert (len(data.questions), len(data.corpus)) == (2573, 15_735)

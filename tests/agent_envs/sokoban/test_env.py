@@ -39,7 +39,11 @@ def select(steps, *keys):
     [
         ("Sokoban", {"split": "val", "wall": "invalid", "action_space": "discrete9"}),
         ("VisualSokoban", {"split": "val", "reward": "success", "action_space": "discrete4"}),
-        ("VisualSokoban", {"boxes": 2, "layout": "tabbed", "render_mode": "rgb_array"}),
+        pytest.param(
+            "VisualSokoban",
+            {"boxes": 2, "layout": "tabbed", "render_mode": "rgb_array"},
+            marks=pytest.mark.long,
+        ),
         (
             "Sokoban",
             {"height": 5, "width": 9, "max_turns": 4, "max_solution": 4, "min_solution": 1},

@@ -191,6 +191,7 @@ def test_hostile_texts_run_nothing(env, hostile):
     on_site.close()
 
 
+@pytest.mark.long
 def test_only_the_loopback_server_is_asked(quiet, monkeypatch, tmp_path):
     """By Chromium's own log of the network, which has what pages ask for and what it asks."""
     log = tmp_path / "network.json"
@@ -355,6 +356,7 @@ def test_copies_walk_alone(env):
         other.close()
 
 
+@pytest.mark.long
 def test_the_last_to_close_ends_all(quiet):
     """Closed, or forgotten; a tab is opened after another was closed."""
     one, other = make(), make()
@@ -470,6 +472,7 @@ def test_a_killed_wardens_folder_goes_with_the_next_start(quiet, monkeypatch):
     live.close()
 
 
+@pytest.mark.long
 def test_a_driver_whose_port_another_takes_is_started_again(quiet, monkeypatch, tmp_path):
     """It finds a free IPv6 port, and ends if the IPv4 port of that number is not free."""
     driver = tmp_path / "chromedriver"

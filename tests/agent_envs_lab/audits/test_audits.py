@@ -238,7 +238,10 @@ def test_what_the_seed_drew_has_to_be_in_the_anchor():
 
 
 # Commands with a list, replies without one, pictures.
-@pytest.mark.parametrize("env_id", ["AlfWorld-v0", "SearchQA-v1", "VisualSokoban-v0"])
+@pytest.mark.parametrize(
+    "env_id",
+    ["AlfWorld-v0", "SearchQA-v1", pytest.param("VisualSokoban-v0", marks=pytest.mark.long)],
+)
 def test_one_turn_is_a_turn_limit_like_any(env_id):
     found = audit(gym.make(env_id, max_turns=1), tasks=2, episodes=4, players=2)
     assert found.violation == ""
@@ -341,6 +344,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "audit.md").read_text()
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("block", [block for block in BLOCKS if "print(" in block])
 def test_what_the_page_shows_is_printed(block, capsys):
     exec(block, {})  # noqa: S102  our own page
@@ -359,8 +363,10 @@ def test_the_page_has_every_id():
     "env_id",
     [
         "EZPoints-v0",
-        "Sokoban-v0",
-        *(pytest.param(one, marks=pytest.mark.long) for one in ("AlfWorld-v0", "VisualSokoban-v0")),
+        *(
+            pytest.param(one, marks=pytest.mark.long)
+            for one in ("AlfWorld-v0", "Sokoban-v0", "VisualSokoban-v0")
+        ),
     ],
 )
 def test_the_environments_audits_pass(env_id):

@@ -15,18 +15,20 @@ pytestmark = pytest.mark.slow
 STRICT = {"strict_compat": True}
 MODES = [
     ("SearchQA-v1", {}),
-    ("SearchQA-v1", {"hops": 1}),
     ("WikiSearch-v1", {"max_turns": 6}),
+    ("SearchQA-v0", {"protocol": "verl_agent", "reward": "sub_em"}),
+    ("WikiSearch-v0", STRICT | {"reward": "merged"}),
+]
+OTHERS = [
+    ("SearchQA-v1", {"hops": 1}),
     ("WikiSearch-v1", {"max_turns": 6, "reward": "merged"}),
     ("SearchQA-v0", {}),
     ("SearchQA-v0", {"reward": "format", "max_turns": 7}),
-    ("SearchQA-v0", {"protocol": "verl_agent", "reward": "sub_em"}),
     ("SearchQA-v0", STRICT),
     ("SearchQA-v0", STRICT | {"reward": "format"}),
     ("SearchQA-v0", STRICT | {"protocol": "verl_agent"}),
     ("WikiSearch-v0", {"max_turns": 6}),
     ("WikiSearch-v0", {"max_turns": 6, "reward": "merged"}),
-    ("WikiSearch-v0", STRICT | {"reward": "merged"}),
 ]
 
 
@@ -42,7 +44,10 @@ def make(tmp_path_factory):
     return run
 
 
-@pytest.mark.parametrize(("name", "options"), MODES)
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [*MODES, *(pytest.param(*one, marks=pytest.mark.long) for one in OTHERS)],
+)
 def test_anchors_have_all_that_decides(make, name, options):
     found = audit_anchors(make(name, **options), tasks=5, episodes=60)
     assert found.passed, str(found)
@@ -60,9 +65,9 @@ def play(env, player, tasks=60):
 @pytest.mark.parametrize("name", ["SearchQA-v1", "WikiSearch-v1"])
 @pytest.mark.parametrize("player", NON_SOLVERS)
 def test_who_does_not_read_fails(make, name, player):
-    ends = list(play(make(name), player, tasks=150))
+    ends = list(play(make(name), player, tasks=60))
     assert all(end.info["valid"] or "nothing" in player for end in ends)
-    assert sum(end.info["success"] for end in ends) <= 30
+    assert sum(end.info["success"] for end in ends) <= 12
 
 
 @pytest.mark.parametrize("player", NON_SOLVERS)

@@ -10,9 +10,9 @@ pytestmark = pytest.mark.slow
 
 
 def test_equal_anchors_have_equal_futures():
-    audit = audit_anchors(gym.make("WebShop-v1", reward="score"), tasks=6, episodes=60)
+    audit = audit_anchors(gym.make("WebShop-v1", reward="score"), tasks=3, episodes=30)
     assert audit.passed, audit
-    assert audit.anchor.revisited >= 300
+    assert audit.anchor.revisited >= 80
 
 
 @pytest.mark.long
@@ -30,11 +30,11 @@ def test_an_anchor_without_the_options_is_found_out():
         page = env.unwrapped.page
         return f"{page.kind} {page.query} {page.number} {page.product} {page.sub}"
 
-    assert not audit_anchors(env, anchor=blind, tasks=6, episodes=60).passed
+    assert not audit_anchors(env, anchor=blind, tasks=3, episodes=30).passed
 
 
 def test_what_players_earn_that_do_not_shop():
-    audit = audit_rewards(gym.make("WebShop-v1", split="test"), tasks=100)
+    audit = audit_rewards(gym.make("WebShop-v1", split="test"), tasks=40)
     earned = {name: player.success.share for name, player in audit.players.items()}
     assert set(earned) > set(NON_SOLVERS)
     assert max(earned.values()) <= 0.2

@@ -88,6 +88,7 @@ def test_values_are_those_of_many_rollouts(small, tmp_path, way):
     assert abs(np.mean(apart)) < 0.05
 
 
+@pytest.mark.long
 def test_a_stopped_measurement_goes_on_to_the_same_result(small, tmp_path, monkeypatch):
     whole = measure(small(), tmp_path / "whole", PLAN, jobs=1)
     written = []
@@ -112,6 +113,7 @@ def test_a_stopped_measurement_goes_on_to_the_same_result(small, tmp_path, monke
     assert lines == (tmp_path / "whole" / "draws.jsonl").read_text()
 
 
+@pytest.mark.long
 def test_kept_draws_are_weighted_by_what_was_expected_of_them(small, tmp_path, monkeypatch):
     """A later version may plan otherwise."""
     before = measure(small(), tmp_path, PLAN, jobs=1).truth
@@ -321,6 +323,7 @@ def test_plans_out_of_range_are_refused(options):
         Plan(**options)
 
 
+@pytest.mark.long
 def test_the_ranking_and_the_figures_are_written_and_the_runs_report_shows_them(small, tmp_path):
     folder = tmp_path / "truth"
     result = measure(small(), folder, Plan(4, 0.7, 30, 0), jobs=1)

@@ -149,6 +149,7 @@ def measured(world, groups, rng, scale_of):
     play([draws.plan_round(groups, half, scale_of) for half in HALVES])
 
 
+@pytest.mark.long
 def test_advantages_have_no_bias_and_the_error_that_is_said():
     world, rng = World(3), np.random.default_rng(0)
     groups = [Group(Tree(world.episodes(5, rng))) for _ in range(3)]

@@ -46,6 +46,7 @@ def test_shopping_lessons_buy_what_is_asked_for(monkeypatch):
     assert item.prompts[-1].count("(chosen)") == 2
 
 
+@pytest.mark.long
 def test_most_shopping_lessons_are_a_list_or_a_product_and_say_what_was_read():
     rng = np.random.default_rng(5)
     told = [lessons.play_shop(rng, mistake=0.0) for _ in range(40)]

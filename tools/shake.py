@@ -1,0 +1,95 @@
+"""Run `make test` shuffled, on few and many workers, idle and beside busy processes.
+
+python -m tools.shake [--runs 5] [--busy 8] [--seed 0]
+
+Every second run has the busy processes beside it. Runs take turns on 1, 2 and 4 workers, and on
+this Python and the oldest and newest others that are declared and installed, each with an
+environment of its own. The end lists every test that failed at least once, with the seed of its
+shuffle; the exit status is 1 if there is one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections import defaultdict
+from contextlib import ExitStack
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+WORKERS = (2, 4, 1)
+_FAILED = re.compile(r"^(?:FAILED|ERROR|left over|written outside)\b.*$", re.MULTILINE)
+
+
+def find_pythons() -> list[str]:
+    """This Python, and those of the oldest and the newest declared minor version if installed."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    declared = [one.split(" :: ")[-1] for one in project["classifiers"] if ":: 3." in one]
+    own = ".".join(map(str, sys.version_info[:2]))
+    found = [sys.executable]
+    for version in {declared[0], declared[-1]} - {own}:
+        other = shutil.which(f"python{version}")
+        if other is None:
+            print(f"no Python {version} is installed here: not run")
+            continue
+        venv = f".venv-shake-{version}"
+        words = [".ci/venv", venv, "-c", "constraints/dev.txt", "-e", ".[dev]"]
+        env = {"PYTHON": other, "PIP": sys.executable}
+        command = ["env", *(f"{name}={value}" for name, value in env.items()), *words]
+        made = subprocess.run(command, cwd=ROOT, check=False)
+        if made.returncode:
+            print(f"Python {version} cannot be set up here: not run")
+        else:
+            found.append(str(ROOT / venv / "bin" / "python"))
+    return found
+
+
+def run_shuffled(python: str, workers: int, busy: int, seed: int) -> tuple[list[str], str]:
+    """Run the gate's tests once: the lines that name what failed, and the closing line."""
+    command = [
+        python, "-m", "pytest", "-q", "-n", str(workers), "--dist", "worksteal",
+        "-m", "not long and not extras", "-p", "randomly", f"--randomly-seed={seed}",
+        "-o", "cache_dir=build/shake",
+    ]  # fmt: skip
+    with ExitStack() as stack:
+        for _ in range(busy):
+            waste = stack.enter_context(
+                subprocess.Popen([sys.executable, "-c", "while True: pass"])
+            )
+            stack.callback(waste.kill)
+        ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    said = ended.stdout + ended.stderr
+    failed = _FAILED.findall(said)
+    if ended.returncode and not failed:
+        failed = [f"exit status {ended.returncode}: {said[-2000:]}"]
+    return failed, said.strip().rpartition("\n")[2]
+
+
+def main() -> None:
+    """Run the tests again and again, and list what failed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--busy", type=int, default=8, help="processes beside every second run")
+    parser.add_argument("--seed", type=int, default=0, help="of the first run's shuffle")
+    given = parser.parse_args()
+    pythons, found = itertools.cycle(find_pythons()), defaultdict[str, list[int]](list)
+    for number in range(given.runs):
+        python, workers = next(pythons), WORKERS[number % len(WORKERS)]
+        busy, seed = number % 2 * given.busy, given.seed + number
+        failed, closing = run_shuffled(python, workers, busy, seed)
+        for line in failed:
+            found[line].append(seed)
+        print(f"seed {seed}, {workers} workers, {busy} busy, {python}: {closing}", flush=True)
+    for line, seeds in found.items():
+        print(f"failed with seed {', '.join(map(str, seeds))}: {line}")
+    print(f"{len(found)} tests failed at least once in {given.runs} runs")
+    sys.exit(bool(found))
+
+
+if __name__ == "__main__":
+    main()
