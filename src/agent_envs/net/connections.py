@@ -202,6 +202,8 @@ def serving(
         thread = Thread(target=run, name="server", daemon=True)
         thread.start()
         try:
+            # that of all addresses is none to ask
+            address = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address)  # noqa: S104
             yield f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
         finally:
             guard.is_stopping = server.should_exit = True

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import Any
 
 from agent_envs.assets import require
-from agent_envs.retrieval.passages import Passage, check_search, pick_best
+from agent_envs.retrieval.passages import Passage, check_search, fold_letters, pick_best
 
 _WORDS = re.compile(r"\w+").findall
 
@@ -17,9 +16,9 @@ _WORDS = re.compile(r"\w+").findall
 class BM25:
     """Lucene's BM25 over the words of titles and texts.
 
-    Words are lower-cased, stripped of diacritics and stemmed (Snowball's English); there are no
-    stop words. Passages of equal score are in the corpus's order; passages without any word of the
-    query are never returned.
+    Words are lower-cased, stripped of diacritics (`fold_letters`) and stemmed (Snowball's English);
+    there are no stop words. Passages of equal score are in the corpus's order; passages without any
+    word of the query are never returned.
 
     Args:
         passages: The corpus, at least one passage.
@@ -62,10 +61,7 @@ class BM25:
 
     def _split_words(self, text: str) -> list[str]:
         """The stemmed words of a text, in lower case without diacritics."""
-        if not text.isascii():
-            letters = unicodedata.normalize("NFKD", text)
-            text = "".join(c for c in letters if not unicodedata.combining(c))
-        return [self._stem(word) for word in _WORDS(text.lower())]
+        return [self._stem(word) for word in _WORDS(fold_letters(text))]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> BM25:
         return self

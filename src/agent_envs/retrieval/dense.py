@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +18,7 @@ from numpy.typing import NDArray
 
 from agent_envs.assets import BadAsset, MissingAsset, require
 from agent_envs.panels import one_of
-from agent_envs.retrieval.passages import Passage, check_search
+from agent_envs.retrieval.passages import Corpus, Passage, check_search, digest_documents
 
 if TYPE_CHECKING:
     import os
@@ -52,6 +54,17 @@ class Encoder:
         transformers = require("sentence_transformers", "dense")
         self.name, self.prefixes = str(model), prefixes
         self._model = transformers.SentenceTransformer(self.name, device="cpu")
+
+    @cached_property
+    def digest(self) -> str:
+        """A digest of the weights."""
+        import torch
+
+        digest = sha256()
+        for name, weight in sorted(self._model.state_dict().items()):
+            digest.update(name.encode())
+            digest.update(weight.contiguous().flatten().view(torch.uint8).numpy())
+        return digest.hexdigest()
 
     def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """[N, D] unit vectors of queries."""
@@ -113,7 +126,7 @@ class Dense:
 
         Raises:
             MissingAsset: There is no index in the folder.
-            BadAsset: It was made with another encoder or another number of passages.
+            BadAsset: It was made of other passages, or with other weights of the encoder.
         """
         faiss = require("faiss", "dense")
         try:
@@ -125,8 +138,9 @@ class Dense:
         for key, value in _describe_index(encoder, passages).items():
             if saved.get(key) != value:
                 raise BadAsset(
-                    f"the index in {folder} has {key} {saved.get(key)!r}, but {value!r} is needed; "
-                    "make it again with `agent-envs retrieval index`"
+                    f"the index in {folder} was made with another {key} than that of "
+                    f"{encoder.name!r} and these {len(passages)} passages: {saved.get(key)!r}, "
+                    f"not {value!r}; make it again with `agent-envs retrieval index`"
                 )
         index = faiss.read_index(str(folder / "index.faiss"), faiss.IO_FLAG_MMAP_IFC)
         return cls(passages, encoder, index)
@@ -186,8 +200,9 @@ def sort_row(scores: list[float], places: list[int]) -> list[tuple[float, int]]:
 
 
 def _describe_index(encoder: Encoder, passages: Sequence[Passage]) -> dict[str, Any]:
-    """The settings that an index is saved with, and that loading it requires."""
-    return {"encoder": encoder.name, "prefixes": list(encoder.prefixes), "size": len(passages)}
+    """What an index is saved with, and what loading it requires: digests of what it was made of."""
+    known = passages.digest if isinstance(passages, Corpus) else digest_documents(passages)
+    return {"weights": encoder.digest, "prefixes": list(encoder.prefixes), "passages": known}
 
 
 @contextmanager

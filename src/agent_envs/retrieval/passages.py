@@ -8,7 +8,8 @@ from __future__ import annotations
 import codecs
 import json
 import mmap
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -21,6 +22,10 @@ from agent_envs.assets import BadAsset, Reading, read_stamps, unpack_file
 from agent_envs.contract import encodable
 from agent_envs.machine import read_cache, write_cache
 
+_LETTERS = str.maketrans({
+    "æ": "ae", "ð": "d", "đ": "d", "ħ": "h", "ı": "i", "ĸ": "k", "ł": "l", "ŋ": "n", "ø": "o",
+    "œ": "oe", "þ": "th", "ŧ": "t",
+})  # fmt: skip
 _LARGE = 100_000  # lines, which take half a second
 Places: TypeAlias = NDArray[np.intp]
 
@@ -117,11 +122,8 @@ class Corpus(Sequence[Passage]):
 
     def _list_left_out(self, starts: Places, stops: Places) -> dict[str, str]:
         """Why lines are left out, by their number; "" for blank ones. A cache file keeps it."""
-        stat = self.path.stat()
-        cache = f"corpora/{sha256(bytes(self.path.absolute())).hexdigest()[:32]}.json"
-        large, stamp = len(starts) > _LARGE, [stat.st_size, stat.st_mtime_ns]
-        known = read_cache(cache) if large else {}
-        if known.get("stamp") == stamp:
+        large, known = len(starts) > _LARGE, self._read_cache() if len(starts) > _LARGE else {}
+        if "left" in known:
             return dict(known["left"])
         left, ids = dict[str, str](), np.arange(len(starts))
         for at, line in enumerate(map(slice, starts.tolist(), stops.tolist())):
@@ -139,8 +141,30 @@ class Corpus(Sequence[Passage]):
                 str(at + 1), "a passage needs an id of its own, it has an earlier one's"
             )
         if large:
-            write_cache(cache, {"stamp": stamp, "left": left})
+            self._write_cache({"left": left})
         return left
+
+    @cached_property
+    def digest(self) -> str:
+        """`digest_documents` of the passages; of a large corpus a cache file keeps it."""
+        large = len(self) > _LARGE
+        found: str = (self._read_cache() if large else {}).get("digest") or digest_documents(self)
+        if large:
+            self._write_cache({"digest": found})
+        return found
+
+    def _name_cache(self) -> str:
+        return f"corpora/{sha256(bytes(self.path.absolute())).hexdigest()[:32]}.json"
+
+    def _read_cache(self) -> dict[str, Any]:
+        """What was kept of the file as it is now."""
+        stat, known = self.path.stat(), read_cache(self._name_cache())
+        return known if known.get("stamp") == [stat.st_size, stat.st_mtime_ns] else {}
+
+    def _write_cache(self, found: dict[str, Any]) -> None:
+        stat = self.path.stat()
+        known = self._read_cache() | {"stamp": [stat.st_size, stat.st_mtime_ns]}
+        write_cache(self._name_cache(), known | found)
 
     @cached_property
     def place(self) -> dict[str, int]:
@@ -165,6 +189,27 @@ class Corpus(Sequence[Passage]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return open_corpus, (self.path,)
+
+
+def digest_documents(passages: Iterable[Passage]) -> str:
+    """A digest of titles and texts in their order, of which an index is made."""
+    digest = sha256()
+    for passage in passages:
+        document = passage.document.encode(errors="surrogatepass")
+        digest.update(b"%d " % len(document) + document)
+    return digest.hexdigest()
+
+
+def fold_letters(text: str) -> str:
+    """A text in lower case and without diacritics: Latin letters as those of English.
+
+    Letters that Unicode decomposes lose their marks (é, ů); a table has those that have a stroke or
+    join two letters (ø, ł, œ, þ), and ß is ss.
+    """
+    if text.isascii():
+        return text.lower()
+    letters = (c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
+    return "".join(letters).casefold().translate(_LETTERS)
 
 
 def open_corpus(path: Path) -> Corpus:

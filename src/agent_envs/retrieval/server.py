@@ -104,11 +104,12 @@ def build_application(batches: Batches, topk: int) -> ASGIApp:
         from starlette.responses import Response
 
         content: Any = {"status": "ok"}
-        if (scope["method"], scope["path"]) == ("POST", PATH):
+        page = scope["path"].rstrip("/")
+        if (scope["method"], page) == ("POST", PATH):
             search = read_request((await receive())["body"], topk)
             found = await _await_client(receive, batches.ask(search)) if search.queries else []
             content = {"result": [[_describe(p, search.scored) for p in one] for one in found]}
-        elif scope["path"] != "/health":
+        elif page != "/health":
             raise RefusalError(404, f"the pages are POST {PATH} and GET /health")
         # ASCII, which can contain every text, with all digits of every number
         await Response(json.dumps(content), media_type="application/json")(scope, receive, send)

@@ -11,9 +11,9 @@ import tomllib
 from datetime import date
 from math import isclose
 from typing import Any, NamedTuple
-from unicodedata import combining, normalize
 
 from agent_envs.assets import asset
+from agent_envs.retrieval.passages import fold_letters
 
 KINDS = {"entity": "a name", "number": "a number", "date": "a date", "yes_no": "yes or no"}
 UNKNOWN = "unknown"
@@ -186,8 +186,8 @@ _DATES = [
 
 def _fold(text: str) -> str:
     """Lower case without diacritics, marks of emphasis, contractions and typographic variants."""
-    text = "".join(c for c in normalize("NFKD", text) if not combining(c)).casefold()
-    text = re.sub(r"[\u2010-\u2015\u2212]", "-", text.replace("\u2019", "'"))
+    text = fold_letters(text).replace("\u2019", "'")
+    text = re.sub(r"[\u2010-\u2015\u2212]", "-", text)
     text = re.sub(r"(?<=do|es|is|as)n'?t\b|(?<=ca)n't\b|n't\b|(?<=can)not\b", " not", text)
     return " ".join(re.sub(r"[*_`\"\u201c\u201d«»]", " ", text).split())
 

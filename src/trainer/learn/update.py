@@ -152,8 +152,7 @@ class Update(Optimizer):
                 packed=self.packed,
                 temperature=temperature,
             )
-        gaps: list[float] = []
-        figures: list[dict[str, float]] = []
+        gaps, figures = list[float](), list[dict[str, float]]()
         for minibatch in minibatches(rows, size=self.minibatch, epochs=self.epochs, rng=rng):
             step = learner.step(
                 minibatch,
@@ -163,15 +162,14 @@ class Update(Optimizer):
             )
             figures.append({"logprob_gap": max(gaps), **step})
         means = {name: sum(f[name] for f in figures) / len(figures) for name in figures[0]}
-        adapted = kl_coefficient
         if self.kl_target:
-            adapted = losses.adapt_kl_coefficient(
-                adapted, means["kl"], target=self.kl_target, initial=self.kl_coefficient
+            kl_coefficient = losses.adapt_kl_coefficient(
+                kl_coefficient, means["kl"], target=self.kl_target, initial=self.kl_coefficient
             )
         return means | {
             "logprob_gap": parallel.find_largest(figures[0]["logprob_gap"]),
             "learning_rate": figures[-1]["learning_rate"],
-            "kl_coefficient": adapted,
+            "kl_coefficient": kl_coefficient,
         }
 
     def _objective(

@@ -11,7 +11,7 @@ from agent_envs import BadAsset, MissingAsset
 from agent_envs.retrieval.bm25 import BM25
 from agent_envs.retrieval.dense import E5, INDEXES, Dense, Encoder
 from agent_envs.retrieval.factory import Hybrid, open_encoder, open_retriever
-from agent_envs.retrieval.passages import Corpus, Passage
+from agent_envs.retrieval.passages import Corpus, Passage, digest_documents
 
 pytestmark = pytest.mark.slow
 
@@ -22,7 +22,7 @@ WIDTH = 32
 class Drawn:
     """An encoder of unit vectors drawn by a seed that is the text's number."""
 
-    name, prefixes = "drawn", ("", "")
+    name, prefixes, digest = "drawn", ("", ""), "0ddba11"
 
     def _draw(self, numbers, noise):
         rows = [
@@ -64,10 +64,18 @@ def test_every_index_finds_the_nearest_and_is_saved(numbers, kind, tmp_path):
     dense.save(tmp_path)
     again = Dense.load(tmp_path, numbers, encoder)
     assert again.search(["3", "99"], 4) == dense.search(["3", "99"], 4)
-    with pytest.raises(BadAsset, match="size 4000, but 3999 is needed"):
-        Dense.load(tmp_path, numbers[1:], encoder)
-    encoder.name = "another"
-    with pytest.raises(BadAsset, match="encoder 'drawn', but 'another'"):
+    for others in (numbers[1:], numbers[::-1], [Passage("p0", "", "4000"), *numbers[1:]]):
+        with pytest.raises(BadAsset, match=rf"another passages than .* {len(others)} passages: '"):
+            Dense.load(tmp_path, others, encoder)
+    encoder.name = "moved"  # a path is no weights
+    Dense.load(tmp_path, numbers, encoder)
+    encoder.digest = "another"
+    with pytest.raises(BadAsset, match=r"another weights than that of 'moved' and .*: '0ddba11', "):
+        Dense.load(tmp_path, numbers, encoder)
+    encoder.digest = "0ddba11"
+    old = {"encoder": "drawn", "prefixes": ["", ""], "size": 4000}  # made before there were digests
+    (tmp_path / "index.json").write_text(json.dumps(old))
+    with pytest.raises(BadAsset, match="None, not '0ddba11'; make it again with `agent-envs ret"):
         Dense.load(tmp_path, numbers, encoder)
 
 
@@ -126,6 +134,34 @@ def test_vectors_and_recall_on_the_real_corpus(minilm, real, recall):
     dense = Dense(corpus, minilm, vectors=vectors)
     assert recall(dense, questions, "nq", 300) >= 0.93
     assert recall(Hybrid(BM25(corpus), dense), questions, "hotpotqa", 100) >= 0.70
+
+
+def test_an_encoder_is_known_by_its_weights(minilm, tmp_path):
+    (tmp_path / "moved").symlink_to(MINILM)
+    moved = Encoder(tmp_path / "moved")
+    assert moved.digest == minilm.digest
+    del moved.digest
+    with torch.no_grad():
+        next(moved._model.parameters()).view(-1)[7] += 1e-3
+    assert moved.digest != minilm.digest
+
+
+def test_a_corpus_is_known_by_its_documents(numbers, tmp_path, monkeypatch):
+    def write(passages):
+        lines = [json.dumps({"id": p.id, "contents": p.document}) for p in passages]
+        (tmp_path / "corpus.jsonl").write_text("\n".join(lines))
+        return Corpus(tmp_path / "corpus.jsonl")
+
+    few, known = numbers[:9], digest_documents(numbers[:9])
+    assert write(few).digest == known
+    monkeypatch.setattr("agent_envs.retrieval.passages._LARGE", 5)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    corpus = write(few)
+    assert corpus.digest == known
+    with monkeypatch.context() as patch:
+        patch.delattr("agent_envs.retrieval.passages.digest_documents")  # it is kept
+        assert Corpus(corpus.path).digest == known
+    assert write(few[::-1]).digest == digest_documents(few[::-1]) != known
 
 
 def test_encoding_leaves_torch_as_it_was(minilm):

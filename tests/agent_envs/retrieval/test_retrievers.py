@@ -19,6 +19,7 @@ CITIES = [
     Passage("c", "Café", "A café serves coffee."),
     Passage("d", "Quebec", "Québec is a city and a province of Canada, with cafés."),
     Passage("e", "Zürich", "Zürich lies on the Limmat."),
+    Passage("f", "Łódź", "Smørrebrød in der Straße, ein Œuvre."),
 ]
 
 
@@ -35,6 +36,12 @@ def find(retriever, query, k=3):
         ("Quebec", ["d"]),
         ("Zurich", ["e"]),
         ("Zu", []),  # diacritics are within words
+        ("smorrebrod", ["f"]),
+        ("SMØRREBRØD", ["f"]),
+        ("strasse", ["f"]),
+        ("Lodz", ["f"]),
+        ("oeuvre", ["f"]),
+        ("œuvre", ["f"]),
         ("zebra", []),
         ("!?", []),
     ],

@@ -132,7 +132,18 @@ def test_answers_are_those_of_the_retriever(url):
     assert Http(url).search(most, 16) == Digests().search([q[:4096] for q in most], 16)
     assert ask(url, {"queries": []}) == (200, {"result": []})
     health = url.replace("/retrieve", "/health")
-    assert ask(health, None, "GET") == (200, {"status": "ok"})
+    for slash in ("", "/"):
+        assert ask(url + slash, {"queries": []}) == (200, {"result": []})
+        assert ask(health + slash, None, "GET") == (200, {"status": "ok"})
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])  # noqa: S104
+def test_the_address_of_a_public_server_is_one_that_answers(host):
+    with (
+        server._open_guard(Digests(), 3, "") as guard,
+        connections.serving(guard, host=host, public=True) as url,
+    ):
+        assert ask(f"{url}/retrieve", {"queries": []}) == (200, {"result": []})
 
 
 @pytest.mark.parametrize("fields", [{"queries": ["7", "8"]}, {"query": "7"}])
