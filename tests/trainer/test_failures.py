@@ -23,6 +23,7 @@ from trainer.play.environments import Env, PromptOptions
 from trainer.play.failures import EpisodeError, Failure, LimitError, check_limit, split_attempts
 from trainer.play.records import Task
 from trainer.play.rollout import Rollouts, Start
+from trainer.play.signals import check_info
 from trainer.play.tokens import TokenEpisode
 from trainer.run.stopping import Stopped, note_signals
 from trainer.train import train
@@ -86,11 +87,35 @@ def test_whatever_an_environment_raises_costs_its_episode(  # noqa: PLR0917
 
 
 @pytest.mark.parametrize(
+    ("name", "given", "told"),
+    [
+        ("admissible_actions", ["go", 3], r"\['go', 3\]; the environment must report a list of t"),
+        ("admissible_actions", None, "None; the environment must report a list of texts"),
+        ("goal", b"win", "b'win'; the environment must report a text"),
+        ("valid", 1, "1; the environment must report True or False"),
+        ("success", np.float64(0), "the environment must report True or False"),
+    ],
+)
+def test_every_signal_of_a_turn_has_its_type(name, given, told):
+    info = dict.fromkeys(("goal", "task_id", "anchor", "invalid_reason"), "")
+    info |= {"valid": np.True_, "success": False, "admissible_actions": ["go"]}
+    assert check_info(info) is info
+    for wrong in (info | {name: given}, {key: info[key] for key in info if key != name}):
+        with pytest.raises(ValueError, match=told if name in wrong else f"{name} is None; the env"):
+            check_info(wrong)
+
+
+@pytest.mark.parametrize(
     ("change", "told"),
     [
         ({"extra": {"turn_reward": {"v": math.nan}}}, r"turn_reward\['v'\] is nan; the env"),
         ({"extra": {"turn_reward": {"v": None}}}, r"turn_reward\['v'\] is None"),
         ({"extra": {"turn_reward": {"v": "high"}}}, r"turn_reward\['v'\] is 'high'"),
+        ({"extra": {"turn_reward": [0.5]}}, r"turn_reward is \[0.5\]; .* numbers by name"),
+        ({"extra": {"measures": 3}}, "measures is 3; .* numbers by name"),
+        ({"anchor": None}, "anchor is None; the environment must report a text"),
+        ({"anchor": ["hall", 1]}, r"anchor is \['hall', 1\]"),
+        ({"invalid_reason": None}, "invalid_reason is None"),
         ({"reward": math.inf}, "the reward is inf"),
         ({"reward": math.nan}, "the reward is nan"),
         ({"progress": math.nan}, "progress is nan; .* number from 0 to 1"),

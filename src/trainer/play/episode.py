@@ -7,8 +7,6 @@ needs torch.
 from __future__ import annotations
 
 import copy
-import math
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, SupportsFloat
@@ -21,6 +19,7 @@ from agent_envs.spaces import Picture
 from agent_envs.vector import call_env
 from trainer.play.environments import reply_form
 from trainer.play.records import Step
+from trainer.play.signals import check_info, read_number, read_numbers
 from trainer.play.turn_records import Recorded
 
 if TYPE_CHECKING:
@@ -59,31 +58,6 @@ def render_observation(
     return f"{escape_marks(goal)}\n\n{IMAGE}" if goal else IMAGE, [Picture.of(observation)]
 
 
-def read_number(name: str, given: Any, most: float = math.inf) -> float:
-    """A number that an environment reports; with `most` it is from 0 to that.
-
-    Raises:
-        ValueError: It is another one, or none.
-    """
-    try:
-        number = float(given)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not math.isfinite(number) or (most < math.inf and not 0 <= number <= most):
-        wanted = "a finite number" if most == math.inf else f"a number from 0 to {most:g}"
-        raise ValueError(f"{name} is {given!r:.60}; the environment must report {wanted}")
-    return number
-
-
-def read_numbers(info: Mapping[str, Any], key: str) -> dict[str, float]:
-    """Finite numbers by name that an environment may report under a key of `info`.
-
-    Raises:
-        ValueError: One is no finite number.
-    """
-    return {n: read_number(f"{key}[{n!r}]", value) for n, value in info.get(key, {}).items()}
-
-
 class TextEpisode(Recorded):
     """One running episode.
 
@@ -111,7 +85,7 @@ class TextEpisode(Recorded):
         self, env: gym.Env[str, str], start: tuple[Any, dict[str, Any]], *, context: str
     ) -> None:
         self.env, self.context = env, context
-        observation, self.info = start
+        observation, self.info = start[0], check_info(start[1])
         self.goal: str = self.info["goal"]
         self.task_id: str = self.info["task_id"]
         history = context == "history"
@@ -148,6 +122,7 @@ class TextEpisode(Recorded):
         reward, and what wrappers add, belongs to its turn.
         """
         observation, reward, terminated, truncated, info = stepped
+        check_info(info)
         step = Step(
             observation=self.observation,
             reply=reply,
