@@ -136,7 +136,8 @@ def call_concurrently(calls: Sequence[Callable[[], Result]]) -> list[Result]:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        while thread.is_alive():
+            thread.join(1)  # an interrupt that comes just before a wait is seen after it
     return [result.result() for result in results]
 
 

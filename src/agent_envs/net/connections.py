@@ -299,7 +299,7 @@ def _make_server(guard: Guard) -> Server:
             lifespan=guard.lifespan,
             proxy_headers=False,
             server_header=False,
-            http=_make_protocol(most),
+            http=_make_protocol(guard, most),
             ws="websockets-sansio" if guard.frame else "none",
             ws_max_size=guard.frame,
             ws_per_message_deflate=False,  # memory, and messages that expand
@@ -311,7 +311,7 @@ def _make_server(guard: Guard) -> Server:
     )
 
 
-def _make_protocol(most: int) -> type[asyncio.Protocol]:
+def _make_protocol(guard: Guard, most: int) -> type[asyncio.Protocol]:
     """HTTP of uvicorn for `most` connections, of which those that wait for a request end."""
     from h11 import IDLE, SEND_BODY
     from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -326,7 +326,7 @@ def _make_protocol(most: int) -> type[asyncio.Protocol]:
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            self.late = self.loop.call_later(WAIT, transport.abort)
+            self.late = _end_later(guard, self)
             _make_room(self.connections, most)
 
         def connection_lost(self, exc: Exception | None) -> None:
@@ -351,9 +351,16 @@ def _make_protocol(most: int) -> type[asyncio.Protocol]:
 
         def _wait_again(self) -> None:
             self.late.cancel()
-            self.late = self.loop.call_later(WAIT, self.transport.abort)
+            self.late = _end_later(guard, self)
 
     return Connection
+
+
+def _end_later(guard: Guard, connection: Any) -> TimerHandle:
+    """End a connection that waits too long for a request; before `GRACE` when the server stops."""
+    wait = GRACE / 2 if guard.is_stopping else WAIT
+    later: TimerHandle = connection.loop.call_later(wait, connection.transport.abort)
+    return later
 
 
 def _make_room(connections: set[Any], most: int) -> None:

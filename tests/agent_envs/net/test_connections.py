@@ -262,8 +262,7 @@ def run_command(name, folder, before=()):
 @each
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_each_command(name, sent, tmp_path):
-    with run_command(name, tmp_path) as (child, where):
-        half = connect(where, HEAD)
+    with run_command(name, tmp_path) as (child, where), connect(where, HEAD) as half:
         child.send_signal(sent)
         assert child.wait(20) == 0
         assert child.stderr.read() == ""
