@@ -19,6 +19,7 @@ import sys
 import tomllib
 from collections import defaultdict
 from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -77,6 +78,8 @@ def main() -> None:
     parser.add_argument("--busy", type=int, default=8, help="processes beside every second run")
     parser.add_argument("--seed", type=int, default=0, help="of the first run's shuffle")
     given = parser.parse_args()
+    if find_spec("pytest_randomly") is None:
+        parser.error("pytest-randomly is not installed: `make shake` installs it, with .[dev]")
     pythons, found = itertools.cycle(find_pythons()), defaultdict[str, list[int]](list)
     for number in range(given.runs):
         python, workers = next(pythons), WORKERS[number % len(WORKERS)]
@@ -87,7 +90,7 @@ def main() -> None:
         print(f"seed {seed}, {workers} workers, {busy} busy, {python}: {closing}", flush=True)
     for line, seeds in found.items():
         print(f"failed with seed {', '.join(map(str, seeds))}: {line}")
-    print(f"{len(found)} tests failed at least once in {given.runs} runs")
+    print(f"failed at least once in {given.runs} runs: {len(found)}")
     sys.exit(bool(found))
 
 
