@@ -27,7 +27,7 @@ class Remote:
         images: Images in `message` as PNG data URLs, in the order of its `<image>` marks.
         task_id, goal: The task.
         done, success, truncated: As in `TextEpisode`.
-        outcome: Terminal reward; 0 before the end.
+        outcome: What the environment itself paid in the episode; 0 before the end.
         records: The turn records so far, with those before a fork.
 
     Raises:
@@ -61,10 +61,7 @@ class Remote:
         return self.message, self.done
 
     def stop(self) -> None:
-        """End the episode where it is, as truncated, e.g. because the tokens are used up.
-
-        As at the limit on turns, what the environment paid for the last turn is the outcome.
-        """
+        """End the episode where it is, as truncated, e.g. because the tokens are used up."""
         if self.done or not self.session:
             return
         record = self._take("step", {"stop": True})["record"]

@@ -32,9 +32,11 @@ Estimator: TypeAlias = Callable[[Turns, np.random.Generator | None], Array]
 """Function from turns and a random generator to the advantage of each turn: [N] float64.
 
 An estimator that reads an optional column of `Turns` lists it in a tuple attribute `needs`. One
-that reads the outcome as success, 0 or 1, has the attribute `reads_success = True`, one whose
-`gold_logprob` is that of the frozen reference `reads_reference = True`, and one that compares turns
-with equal anchors `reads_anchors = True`.
+that reads the rewards of turns has the attribute `reads_reward = True`: the others read what the
+environment paid as the outcome, and what wrappers add is lost on them. One that reads the outcome
+as success, 0 or 1, has `reads_success = True`, one whose `gold_logprob` is that of the frozen
+reference `reads_reference = True`, and one that compares turns with equal anchors
+`reads_anchors = True`.
 """
 
 METHODS: dict[str, type[Any]] = {

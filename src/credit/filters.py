@@ -21,16 +21,19 @@ def is_dead(outcome: ArrayLike, group: ArrayLike) -> NDArray[np.bool_]:
     return dead
 
 
-def has_signal(turns: Turns, advantage: ArrayLike) -> NDArray[np.bool_]:
+def has_signal(
+    turns: Turns, advantage: ArrayLike, *, row_penalty: float = 0.0
+) -> NDArray[np.bool_]:
     """Whether the group of a turn has anything to learn from: [N] -> [N] bool.
 
     A dead group has nothing, unless its advantages differ between the turns of a trajectory, i.e.
-    unless there is turn-level credit.
+    unless there is turn-level credit. With `row_penalty`, as of `GRPO`, outcomes are those of rows.
     """
     values = np.asarray(advantage, dtype=np.float64)
     other = values != values[turns.position == 0][turns.trajectory]
     _, dense = np.unique(turns.group_of_turn, return_inverse=True)
-    alive = ~is_dead(turns.outcome, turns.group)[turns.trajectory]
+    score = turns.outcome[turns.trajectory] - (row_penalty and row_penalty * ~turns.valid)
+    alive = ~is_dead(score, turns.group_of_turn)
     return alive | (np.bincount(dense, other) > 0)[dense]
 
 

@@ -452,6 +452,28 @@ class TurnVerifier(_RewardTerm):
         return sum(paid.values())
 
 
+class LastReward(_RewardTerm):
+    """Makes the environment's last reward the outcome, which by default is the return.
+
+    What the environment pays before the end is then a term "earlier" of its turn. The reward does
+    not change. What ends without a last turn, as at a limit on tokens, has the outcome 0.
+    """
+
+    name = "earlier"
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Take one step and name what it pays."""
+        observation, reward, terminated, truncated, info = super().step(action)
+        terms = info["reward_terms"]
+        if not (terminated or truncated):
+            terms |= {OWN: 0.0, self.name: terms[OWN]}
+        return observation, reward, terminated, truncated, info
+
+    def term(self, action: Any, observation: Any, info: dict[str, Any]) -> float:
+        """Nothing is added."""
+        return 0.0
+
+
 def _repetition(
     seen: Counter[str], action: Any, info: dict[str, Any], alpha: float, q: int
 ) -> float:
@@ -470,8 +492,8 @@ class GroupReward:
     have ended, `compute_rewards` returns `credit.make(method)` on them. With "mgr" an invalid turn
     is never paid. The rewards of the environment do not change.
 
-    The outcome is `info["success"]` if the method reads success (MGR, PRIME), else what the
-    environment itself paid for the last turn. A reset begins the episode of a copy anew. What the
+    The outcome is `info["success"]` if the method reads success (MGR, PRIME), else all that the
+    environment itself paid in the episode. A reset begins the episode of a copy anew. What the
     method computes over a batch, such as MGR's gate, it computes over the group; for a batch of
     groups give the `records` of all to `credit.rows_of`.
 
@@ -556,6 +578,7 @@ class GroupReward:
         """Forget all turns, to begin another group."""
         self.records = [[] for _ in self.records]
         self._before: list[Mapping[str, Any] | None] = [None for _ in self.records]
+        self._earned = [0.0 for _ in self.records]
         self._tasks: dict[int, str] = {}
         self._computed = False
 
@@ -564,7 +587,7 @@ class GroupReward:
         _require_info("GroupReward", ("goal", "valid", "progress", "anchor", "success"), info)
         if self._computed:
             self.clear()
-        self.records[copy], self._before[copy] = [], info
+        self.records[copy], self._before[copy], self._earned[copy] = [], info, 0.0
         self._tasks[copy] = task = str(info.get("task_id", ""))
         for other, played in self._tasks.items():
             if played != task:
@@ -580,9 +603,10 @@ class GroupReward:
         if (before := self._before[copy]) is None:
             return
         paid = float(reward)
-        own = float(_read_terms(paid, info).get(OWN, paid)) if ended else 0.0
+        self._earned[copy] += float(_read_terms(paid, info).get(OWN, paid))
         success = bool(info["success"])
         by_success = getattr(self.estimator, "reads_success", False)
+        outcome = float(success) if by_success else self._earned[copy]
         self._before[copy] = None if ended else info
         self.records[copy].append(
             TurnRecord(
@@ -595,9 +619,9 @@ class GroupReward:
                 invalid_reason=str(info.get("invalid_reason", "")),
                 progress=float(info["progress"]),
                 progress_before=float(before["progress"]),
-                reward=paid - own,
+                reward=paid - (self._earned[copy] if ended else 0.0),
                 turn_reward=info.get("turn_reward", {}),
-                outcome=(float(success) if by_success else own) if ended else None,
+                outcome=outcome if ended else None,
                 success=success if ended else None,
             )
         )

@@ -58,10 +58,11 @@ class Turns:
 
     Args:
         group: [M] int, task group; trajectories of a group share the task and its initial state.
-        outcome: [M] terminal score S(τ) or R(τ).
+        outcome: [M] score S(τ) or R(τ): what the environment paid in the whole trajectory.
         goal: [M] goal text.
         trajectory: [N] int, trajectory of the turn, 0..M-1, non-decreasing.
-        reward: [N] reward of the turn, without the outcome.
+        reward: [N] reward of the turn, without the outcome; with the outcome added on last turns it
+            is what was paid for each turn (`read_paid`).
         valid: [N] bool, whether the reply format and the environment accepted the action.
         progress: [N] progress after the turn, in [0, 1].
         anchor: [N] key of the state in which the action was taken.
@@ -145,6 +146,10 @@ class Turns:
         """Index of each turn in its trajectory, from 0: [N]."""
         first = np.searchsorted(self.trajectory, np.arange(len(self.group)))
         return np.arange(len(self)) - first[self.trajectory]
+
+    def read_paid(self) -> NDArray[np.float64]:
+        """What was paid for each turn: its reward, plus the outcome on the last turn: [N]."""
+        return np.asarray(self.reward + np.where(self.last, self.outcome[self.trajectory], 0.0))
 
     def read_gain(self) -> NDArray[np.float64]:
         """Progress that each turn made, which need not begin at 0: [N]."""

@@ -192,6 +192,7 @@ Similarity: TypeAlias = Annotated[
     float, positive("it is a similarity"), within(0, 1, "it is a similarity")
 ]
 Weight: TypeAlias = Annotated[float, nonnegative("it weights an advantage")]
+Penalty: TypeAlias = Annotated[float, nonnegative("it is subtracted from the outcome")]
 
 
 class Options:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, field
 from difflib import SequenceMatcher
 from heapq import nlargest
@@ -79,13 +80,20 @@ class Credit:
         options: Keyword arguments of the estimator.
         model: "critic" (PPO), "prm" (implicit rewards), "turnrd" or "judge" (decomposers of HAS),
             or "none"; "" for the one that the estimator needs, see `trainer.methods.METHODS`.
-        models: Options of each of these models, e.g. {critic = {trunk = "own"}}.
+        models: Options of the model that is in the run, e.g. {critic = {trunk = "own"}}; a recipe
+            may have them for others, too, which are left out.
     """
 
     name: str = "mgr"
     options: dict[str, Any] = field(default_factory=dict)
     model: Literal["", "none", BesidePolicy] = ""
     models: dict[BesidePolicy, dict[str, Any]] = field(default_factory=dict)
+
+    @property
+    def beside(self) -> str:
+        """The model that is in the run, "" for none; that of a method of one's own is not known."""
+        own = {"istar": "prm", "prime": "prm"}.get(self.name, "")
+        return {"": own, "none": ""}.get(self.model, self.model)
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -112,7 +120,11 @@ class Recipe:
 
     def __post_init__(self) -> None:
         sampling, engine, partner = self.sampling, self.engine, self.partner.model
+        unused = [one for one in self.credit.models if one != self.credit.beside]
         rules = {
+            f"credit.models.{' and '.join(unused)} is of a model that is not in the run "
+            f"(credit.name={self.credit.name!r}, credit.model={self.credit.model!r}); leave it "
+            "out, or set credit.model": unused and ":" not in self.credit.name,
             f"partner.model={partner!r} samples in this process; set env.processes=0 and "
             "sampling.actors=0": partner and (self.env.processes or sampling.actors),
             f"sampling.actors={sampling.actors} needs servers that all machines reach; set "
@@ -139,14 +151,18 @@ def load(recipe: str | Path | recipes.Composition, overrides: Iterable[str] = ()
     Raises:
         RecipeError: A word or key is unknown (the message has the nearest), or a value is invalid.
     """
-    if isinstance(recipe, recipes.Composition):
-        tree = recipe.tree()
-    elif os.path.isfile(config := Path(recipe) / "config.toml"):
+    overrides, shipped = list(overrides), dict[recipes.Key, Any]()
+    if not isinstance(recipe, recipes.Composition) and os.path.isfile(
+        config := Path(recipe) / "config.toml"
+    ):
         tree = _read_run(config)
     else:
-        words = [recipe] if os.path.isfile(recipe) else str(recipe).split()
-        overrides = list(overrides)
-        tree = recipes.compose(words, overrides).tree()
+        if not isinstance(recipe, recipes.Composition):
+            words = [recipe] if os.path.isfile(recipe) else str(recipe).split()
+            recipe = recipes.compose(words, overrides)
+        settings = recipe.settings.items()
+        shipped = {key: one.value for key, one in settings if not os.path.isfile(one.file)}
+        tree = recipe.tree()
     pairs, problems = [], Problems()
     for override in overrides:
         with problems.note():
@@ -158,7 +174,22 @@ def load(recipe: str | Path | recipes.Composition, overrides: Iterable[str] = ()
             tree.get(section, {}).pop("options", None)  # they belong to another one
     for key, value in pairs:
         recipes.set_option(tree, key, value)
+    _drop_unused_models(tree, shipped)
     return parse(tree)
+
+
+def _drop_unused_models(tree: dict[str, Any], shipped: Mapping[recipes.Key, Any]) -> None:
+    """Leave out models that are not in the run and have only options that are shipped."""
+    section = tree.get("credit", {})
+    named = {key: section[key] for key in ("name", "model") if key in section}
+    with suppress(RecipeError):  # `parse` refuses them
+        beside = make_options(Credit, named).beside
+        for name, options in [*section.get("models", {}).items()]:
+            above = "credit", "models", name
+            if name != beside and all(
+                shipped.get((*above, *key.split("."))) == value for key, value in flatten(options)
+            ):
+                del section["models"][name]
 
 
 def parse(tree: Mapping[str, Any]) -> Recipe:

@@ -119,7 +119,7 @@ class Loop(Session):
         self.note_failures(failed, "credit")
         self.record(played, advantage)
         if recipe.update.skip_dead_groups:
-            mask = has_signal(turns, advantage)
+            mask = has_signal(turns, advantage, row_penalty=self.method.row_penalty)
             rows = [row for row in rows if mask[row.turn[0]]]
         values = learned | recipe.update(
             self.learner,

@@ -146,7 +146,7 @@ def test_a_cut_episode_ends_as_one_at_the_limit_of_turns():
         assert episode.truncated
         ends.append((episode.outcome, episode.records))
     assert ends[0] == ends[1]
-    assert ends[0][0] == pytest.approx(-0.1)
+    assert ends[0][0] == pytest.approx(-0.3)  # three steps
 
 
 def test_released_environments_are_used_again(corridor):

@@ -57,12 +57,18 @@ def play(envs, seed, table=None):
 def make_turns(table, *, by_success):
     """The batch that a user would make of the columns."""
     ends = [row for row in table if row["ended"]]
-    paid = [row["reward"] - row["own"] if row["ended"] else row["reward"] for row in table]
+    earned = [
+        sum(one["own"] for one in table if one["trajectory"] == copy) for copy in range(COPIES)
+    ]
+    paid = [
+        row["reward"] - earned[row["trajectory"]] if row["ended"] else row["reward"]
+        for row in table
+    ]
     names = tuple(table[0]["paid"] or ())
     columns = {n: [row[n] for row in table] for n in ("trajectory", "anchor", "action", "valid")}
     return credit.Turns(
         group=[0] * COPIES,
-        outcome=[row["success" if by_success else "own"] for row in ends],
+        outcome=[row["success"] for row in ends] if by_success else earned,
         goal=[row["goal"] for row in ends],
         reward=paid,
         progress=[row["progress"] for row in table],

@@ -91,6 +91,13 @@ class Paying(Corridor):
         return turn._replace(reward=float(last and not turn.success))
 
 
+class Toll(Corridor):
+    """A corridor that pays each step: the same whichever way comes first."""
+
+    def act(self, action):
+        return super().act(action)._replace(reward=0.25 if action == "east" else -0.5)
+
+
 class Thinker:
     """Goes east, after a long thought."""
 

@@ -90,8 +90,57 @@ def test_a_condition_names_another_part():
         others = set().union(*(names[other] for other in axes if other != axis))
         for path in (folder / f"{axis}s").glob("*.toml"):
             for condition in tomllib.loads(path.read_text()).get("when", {}):
-                assert {*condition.split()} <= others | {recipes.OWN}, path
+                assert {*condition.replace("|", " ").split()} <= others | {recipes.OWN}, path
     assert sum(1 for _ in folder.rglob("*.toml")) <= 45
+
+
+def words(condition):
+    return {word for one in condition for word in one.split("|")}
+
+
+@pytest.mark.parametrize("method", recipes.names("method"))
+def test_a_scale_leaves_what_the_method_is(method):
+    """But where one of the two files has a table for the other."""
+    papers = [recipes.part("paper", name) for name in recipes.names("paper")]
+    own, scale = recipes.part("method", method), recipes.part("model", "pocket")
+    tables = [table for one in (own, scale, *papers) for table in one.when.items()]
+    both = {key for names, table in tables if {method, "pocket"} & words(names) for key in table}
+    for environment in recipes.names("environment"):
+        settings = recipes.compose([environment, method, "pocket"]).settings
+        expected = {**own.settings, **own.when.get((environment,), {})}
+        assert expected
+        for key in expected.keys() - both:
+            assert settings[key].value == expected[key].value, key
+
+
+def test_what_a_method_is_at_any_scale():
+    assert recipe.load("alfworld dapo pocket").update.aggregate == "token-mean"
+    warm = recipe.load("alfworld sft pocket")
+    assert (warm.run.steps, warm.sft.steps) == (0, 250)
+
+
+def test_options_of_a_model_that_is_not_in_the_run():
+    shipped = recipe.load("alfworld has pocket")
+    assert shipped.credit.models == {}
+    with_model = recipe.load("alfworld has pocket", ["credit.model=turnrd"])
+    assert with_model.credit.models["turnrd"]["round"] == 4
+    for option in ("turnrd.round=9", "judge.url='http://127.0.0.1:1'", "critic.lam=1.0"):
+        with pytest.raises(RecipeError, match=r"is of a model that is not in the run"):
+            recipe.load("alfworld has pocket", [f"credit.models.{option}"])
+
+
+def test_the_penalty_of_the_papers():
+    """STAPO App. E and iStar C.1, off the row's score but for PPO, whose critic reads rewards."""
+    for words, penalty in (
+        ("alfworld grpo", 0.1), ("webshop stapo", 0.1), ("search gigpo", 0.01),
+        ("sokoban istar", 0.1), ("webshop rloo paper=istar", 0.1), ("alfworld grpo pocket", 0.0),
+    ):  # fmt: skip
+        loaded = recipe.load(words)
+        assert loaded.credit.options["row_penalty"] == penalty
+        assert loaded.env.invalid_penalty == 0.0
+    assert recipe.load("webshop ppo").env.invalid_penalty == -0.1
+    assert recipe.load("search ppo paper=stapo").env.invalid_penalty == -0.01
+    assert "row_penalty" not in recipe.load("sotopia istar").credit.options
 
 
 def test_a_pocket_recipe_teaches_an_environment_of_ones_own(tmp_path):

@@ -120,6 +120,16 @@ CHECKED = {
     "WikiSearch: env.options.reward=em)": (
         "search mgr policy.model={model} eval.tasks=3 env.options.reward=f1",
         "env.options.reward=em"),
+    "set env.invalid_penalty=0 env.wrappers={}, there with": (
+        "alfworld grpo pocket eval.tasks=3 env.invalid_penalty=-0.1",
+        "env.invalid_penalty=0.0 env.wrappers={}"),
+    "credit.options.row_penalty=0.1 for a penalty off the outcome of invalid turns, or": (
+        "alfworld grpo pocket eval.tasks=3 env.invalid_penalty=-0.1",
+        "env.invalid_penalty=0.0 env.wrappers={} credit.options.row_penalty=0.1"),
+    "choose a method that reads rewards, e.g. credit.name=gigpo": (
+        "alfworld grpo pocket eval.tasks=3 env.invalid_penalty=-0.1", "credit.name=gigpo"),
+    "leave it out, or set credit.model": ("alfworld mgr pocket credit.models.critic.lam=0.5",
+        "credit.model=critic"),
     ", or choose another method": ("sokoban mgr pocket eval.tasks=3", "credit.name=grpo"),
     "give the folder `episodes` of a run": (f"alfworld dpo {ROOM} sampling.recorded={{run}}",
         "sampling.recorded={run}/episodes"),

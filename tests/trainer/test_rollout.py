@@ -13,6 +13,7 @@ import gymnasium as gym
 import pytest
 from jinja2 import TemplateError
 
+import credit
 from agent_envs import Template
 from trainer.learn.sft import attempt_demonstrations
 from trainer.play.environments import Env, PromptOptions, make_env
@@ -117,6 +118,30 @@ def test_what_a_silent_wrapper_pays_stays_with_its_turn():
     (episode,) = player.play(tasks(2), Script(east), seed=0)
     assert episode.outcome == 1.0
     assert [step.reward for step in episode.steps] == [0.25, 1.25]
+
+
+def test_the_outcome_is_the_return_and_by_a_wrapper_the_last_reward():
+    """Two orders of the same moves: equal returns, so GRPO tells them apart only by the last."""
+
+    def walk(text, row):
+        way = "east" if text.startswith(INSTRUCTION) == (row == 0) else "north"
+        return f"<think></think><action>{way}</action>"
+
+    def play(wrappers):
+        env = Env(id="corridor:Toll", max_turns=2, wrappers=wrappers)
+        player = Rollouts(env, PromptOptions(), "train")
+        played = player.play([*tasks(5), *tasks(5)], Script(walk), seed=0)
+        turns = credit.Turns.from_episodes(played)
+        assert sorted(turns.read_paid().tolist()) == [-0.5, -0.5, 0.25, 0.25]
+        return turns
+
+    turns = play({})
+    assert turns.outcome.tolist() == [-0.25, -0.25]
+    assert credit.make("grpo")(turns).tolist() == [0.0] * 4
+    last = play({"credit.rewards:LastReward": {}})
+    assert sorted(last.outcome.tolist()) == [-0.5, 0.25]
+    assert last.reward[last.last].tolist() == [0.0, 0.0]
+    assert credit.make("gigpo")(last).tolist() != credit.make("gigpo")(turns).tolist()
 
 
 def buyer(text, row):

@@ -394,6 +394,18 @@ REFUSALS = {
         r"; .3. env\.id='AlfWorld-v0': no games in /no"
     ),
     "sokoban mgr": r"name='mgr' reads the outcome as success.*set env\.options\.reward=succ",
+    "alfworld grpo env.invalid_penalty=-5.0": (
+        r"name='grpo' reads the outcome .* so that invalid_penalty of AlfWorld-v0 would change"
+    ),
+    "alfworld mgr env.wrappers={'credit.rewards:ProgressReward'={}}": "so that progress_reward of",
+    "alfworld rloo env.wrappers={'credit.rewards:TurnVerifier'={}}": "so that turn_verifier of",
+    "alfworld has env.wrappers={'tests.trainer.test_rollout:Doubled'={}}": "so that Doubled of",
+    "alfworld mgr credit.models.critic.lam=1": (
+        r"critic is of a model that is not in the run \(credit.name='mgr'"
+    ),
+    "alfworld mgr credit.models.critic.learnig_rate=1 credit.model=critic": (
+        r"critic\.learnig_rate = 1: .* has learning_rate, trunk"
+    ),
     "alfworld mgr sampling.recorded=.": r"sampling\.recorded needs credit\.name=dpo, got 'mgr'",
     "alfworld dpo sampling.recorded=nowhere": r"'nowhere' has no \*\.parquet files",
     "alfworld mgr sampling.ahead=1": r"sampling\.ahead=1 needs an engine with weights of its own",

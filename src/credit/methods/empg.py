@@ -1,14 +1,16 @@
 """EMPG: advantages weighted by the certainty of the policy, measured by token entropy."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, ClassVar, TypeAlias
 
 import numpy as np
 
 from credit import stats
+from credit.methods.trajectory import OfOutcomes
 from credit.stats import Array
 from credit.turns import Turns
-from credit.validation import Epsilon, Options, nonnegative
+from credit.validation import Epsilon, nonnegative
 
 Certainty: TypeAlias = Annotated[float, nonnegative("it weights entropy")]
 
@@ -25,7 +27,7 @@ def min_max(x: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class EMPG(Options):
+class EMPG(OfOutcomes):
     """EMPG: GRPO weighted by certainty, plus a bonus for turns that lead to a certain one.
 
     A_t = A^E g(H_t) + ζ f(H_{t+1}), minus the mean over the batch. A^E is the outcome, standardized
@@ -59,7 +61,7 @@ class EMPG(Options):
             return np.zeros(0)
         entropy = min_max(turns.read_measured("entropy"))
         certainty = np.exp(-self.k * entropy)
-        episode = stats.standardize(turns.outcome, turns.group, eps=self.eps)[turns.trajectory]
+        episode = self.compare(turns, partial(stats.standardize, eps=self.eps), turns.outcome)
         bonus = np.where(turns.last, 0.0, np.exp(-self.k_prime * np.roll(entropy, -1)))
         advantage = episode * (certainty / certainty.mean()) + self.zeta * bonus
         batch = np.zeros(len(turns), dtype=np.intp)

@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from credit import anchors, stats
+from credit.methods.trajectory import OfOutcomes
 from credit.stats import Array
 from credit.turns import Turns
-from credit.validation import Discount, Epsilon, Options, Similarity, Weight
+from credit.validation import Discount, Epsilon, Similarity, Weight
 
 Mode: TypeAlias = Literal["mean_std_norm", "mean_norm"]
 Anchors: TypeAlias = Literal["exact", "similar"]
@@ -29,12 +30,11 @@ def returns_to_go(turns: Turns, gamma: float) -> Array:
     Returns:
         [N] returns.
     """
-    paid = turns.reward + np.where(turns.last, turns.outcome[turns.trajectory], 0.0)
-    return stats.discounted_returns(paid, turns.trajectory, gamma)
+    return stats.discounted_returns(turns.read_paid(), turns.trajectory, gamma)
 
 
 @dataclass(frozen=True)
-class GiGPO(Options):
+class GiGPO(OfOutcomes):
     """GiGPO: episode-level plus step-level advantage.
 
     A = A^E + ω A^S. A^E is the outcome, standardized over the group. A^S is the discounted return
@@ -58,12 +58,15 @@ class GiGPO(Options):
         eps: Added to standard deviations.
         mode: "mean_std_norm" divides by the standard deviation, "mean_norm" only subtracts the
             mean. verl-agent's scripts for WebShop, Sokoban and EZPoints use the latter.
+        row_penalty: Taken off the outcome and the return of an invalid turn, and of no other; above
+            0 A^E counts steps.
 
     Raises:
         ValueError: An option out of range.
     """
 
     reads_anchors: ClassVar[bool] = True
+    reads_reward: ClassVar[bool] = True
 
     omega: Weight = 1.0
     gamma: Discount = 0.95
@@ -80,12 +83,14 @@ class GiGPO(Options):
     def episode_advantage(self, turns: Turns) -> Array:
         """A^E of each turn's trajectory: [N]."""
         if self.baseline == "step":
-            return self._compare_rows(turns.outcome[turns.trajectory], turns.group_of_turn)
-        return self._compare_rows(turns.outcome, turns.group)[turns.trajectory]
+            score = self.penalize(turns, turns.outcome[turns.trajectory])
+            return self._compare_rows(score, turns.group_of_turn)
+        return self.compare(turns, self._compare_rows, turns.outcome)
 
     def step_advantage(self, turns: Turns) -> Array:
         """A^S of each turn: [N]."""
-        return self._compare_rows(returns_to_go(turns, self.gamma), self.state_ids(turns))
+        returns = self.penalize(turns, returns_to_go(turns, self.gamma))
+        return self._compare_rows(returns, self.state_ids(turns))
 
     def state_ids(self, turns: Turns) -> stats.Ids:
         """Id of the anchor state of each turn, different for different groups: [N]."""

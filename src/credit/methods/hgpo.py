@@ -7,13 +7,14 @@ import numpy as np
 
 from credit import stats
 from credit.methods.gigpo import Mode, returns_to_go
+from credit.methods.trajectory import OfOutcomes
 from credit.stats import Array, Ids
 from credit.turns import Turns
-from credit.validation import Discount, Epsilon, Options, Weight, counting, nonnegative
+from credit.validation import Discount, Epsilon, Weight, counting, nonnegative
 
 
 @dataclass(frozen=True)
-class HGPO(Options):
+class HGPO(OfOutcomes):
     """HGPO: hierarchy of groups of turns with the same state and the same states before it.
 
     A = ω A^E + Σ_k w_k A_k / (Σ_k w_k + 1e-6). On level k, 0 ≤ k ≤ K, turns of the group are
@@ -38,12 +39,14 @@ class HGPO(Options):
         mode: "mean_std_norm" divides by the standard deviation, "mean_norm" only subtracts the
             mean.
         eps: Added to standard deviations.
+        row_penalty: Taken off the outcome and the return of an invalid turn, and of no other.
 
     Raises:
         ValueError: An option out of range.
     """
 
     reads_anchors: ClassVar[bool] = True
+    reads_reward: ClassVar[bool] = True
 
     levels: Annotated[int, counting("it counts earlier states")] = 2
     alpha: Annotated[float, nonnegative("it is an exponent of weights")] = 1.0
@@ -55,7 +58,7 @@ class HGPO(Options):
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""
-        returns = returns_to_go(turns, self.gamma)
+        returns = self.penalize(turns, returns_to_go(turns, self.gamma))
         total, weight = np.zeros(len(turns)), np.zeros(len(turns))
         for level, ids in enumerate(self.histories(turns)):
             share = (level + (2 if self.weights == "code" else 1)) ** self.alpha
@@ -64,8 +67,8 @@ class HGPO(Options):
             weight += share
         alone = (stats.count(turns.group) == 1)[turns.trajectory]
         step = np.where(alone, 0.0, total / (weight + 1e-6))
-        outcome = turns.outcome[turns.trajectory]
-        whole = stats.standardize(outcome, turns.group_of_turn, eps=self.eps)
+        score = self.penalize(turns, turns.outcome[turns.trajectory])
+        whole = stats.standardize(score, turns.group_of_turn, eps=self.eps)
         return np.where(alone, 0.0, self.omega * whole) + step
 
     def histories(self, turns: Turns) -> list[Ids]:

@@ -6,6 +6,7 @@ estimators read the rewards of turns from a verifier's column of `Turns`, named 
 functions of log-probabilities need torch, which they import when called.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from credit import stats
+from credit.methods.trajectory import OfOutcomes, standardize_batch
 from credit.stats import Array
 from credit.turns import Turns
 from credit.validation import (
@@ -26,9 +28,16 @@ from credit.validation import (
 if TYPE_CHECKING:
     from torch import Tensor
 
+_BASES: dict[str, Callable[[Array, stats.Ids], Array]] = {
+    "grpo": stats.standardize,
+    "rloo": stats.leave_one_out,
+    "reinforce_pp": standardize_batch,
+}
+"""How a base method relates outcomes."""
+
 
 @dataclass(frozen=True)
-class IStar(Options):
+class IStar(OfOutcomes):
     """iStar: a trajectory-level method plus the standardized implicit reward of each turn.
 
     A_t = A^E + α A^S_t. A^E is the advantage of the base method. A^S is the implicit reward,
@@ -46,7 +55,8 @@ class IStar(Options):
         base: Base method: "grpo", "rloo" or "reinforce_pp".
         variant: "step" is the paper's method, the others are ablations of its Table 3: "merged" is
             the base method on the outcome plus all implicit rewards, "environment" takes the
-            environment's rewards for A^S. For token-level rewards see `token_advantage`.
+            environment's rewards without the outcome for A^S. For token-level rewards see
+            `token_advantage`.
         column: Name of the implicit rewards in `turn_reward_names`.
         scale: A^S is centered over the turns of the group and divided by their deviation, "std", or
             by the largest absolute reward of the batch, "max", which keeps the rewards' relative
@@ -65,6 +75,11 @@ class IStar(Options):
     column: str = "implicit"
     scale: Literal["std", "max"] = "std"
     eps: Epsilon = 1e-6
+
+    @property
+    def reads_reward(self) -> bool:
+        """Whether it reads the rewards of turns."""
+        return self.variant == "environment"
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""
@@ -106,10 +121,7 @@ class IStar(Options):
         return stats.center(rewards, group) / (largest or 1.0)
 
     def _episode_advantage(self, turns: Turns, outcome: Array) -> Array:
-        if self.base == "rloo":
-            return stats.leave_one_out(outcome, turns.group)[turns.trajectory]
-        ids = turns.group if self.base == "grpo" else np.zeros(len(outcome), dtype=np.intp)
-        return stats.standardize(outcome, ids)[turns.trajectory]
+        return self.compare(turns, _BASES[self.base], outcome)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Kevin: the discounted return from each turn on, standardized over all turns of the group."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -34,6 +34,8 @@ class Kevin(Options):
     Raises:
         ValueError: An option out of range.
     """
+
+    reads_reward: ClassVar[bool] = True
 
     gamma: Discount = 0.4
     returns: Literal["sum", "max"] = "sum"

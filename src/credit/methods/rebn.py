@@ -1,6 +1,7 @@
 """ReBN: the discounted return from each turn on, standardized over all turns of the batch."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -34,6 +35,8 @@ class ReBN(Options):
     Raises:
         ValueError: An option out of range.
     """
+
+    reads_reward: ClassVar[bool] = True
 
     gamma: Discount = 1.0
     eps: Epsilon = 1e-9

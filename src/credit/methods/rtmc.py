@@ -46,6 +46,7 @@ class RTMC(Options):
     """
 
     reads_anchors: ClassVar[bool] = True
+    reads_reward: ClassVar[bool] = True
 
     gamma: Discount = 0.99
     prior: Annotated[float, nonnegative("it weights a value")] = 2.0

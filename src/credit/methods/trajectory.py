@@ -1,6 +1,8 @@
 """One advantage for each trajectory, the same for all of its turns: REINFORCE, GRPO, RLOO."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -8,11 +10,44 @@ import numpy as np
 from credit import stats
 from credit.stats import Array
 from credit.turns import Turns
-from credit.validation import Epsilon, Options
+from credit.validation import Epsilon, Options, Penalty
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfOutcomes(Options):
+    """Base of methods that compare outcomes: those of trajectories, or of rows with a penalty.
+
+    A row is one turn of a trajectory. Its score is the outcome, less the penalty if the turn is
+    invalid; then the rows of a group are compared, and long trajectories count more.
+
+    Source: verl-agent (STAPO App. E, iStar App. C), which takes the penalty off a row's score.
+
+    Args:
+        row_penalty: Penalty of an invalid turn, at least 0; 0 compares trajectories.
+    """
+
+    row_penalty: Penalty = 0.0
+
+    def compare(
+        self, turns: Turns, relate: Callable[[Array, stats.Ids], Array], outcome: Array
+    ) -> Array:
+        """Outcomes relative to those of their group, by `relate(values, ids)`: [M] -> [N]."""
+        if not self.row_penalty:
+            return relate(outcome, turns.group)[turns.trajectory]
+        return relate(self.penalize(turns, outcome[turns.trajectory]), turns.group_of_turn)
+
+    def penalize(self, turns: Turns, score: Array) -> Array:
+        """Scores of turns, less the penalty of those that are invalid: [N] -> [N]."""
+        return score - self.row_penalty * ~turns.valid if self.row_penalty else score
+
+
+def standardize_batch(x: Array, ids: stats.Ids, eps: float = 1e-6) -> Array:
+    """`stats.standardize` over all values, whatever their ids: [N], [N] -> [N]."""
+    return stats.standardize(x, np.zeros_like(ids), eps=eps)
 
 
 @dataclass(frozen=True)
-class Reinforce:
+class Reinforce(OfOutcomes):
     """REINFORCE: the outcome itself.
 
     A(τ) = R(τ)
@@ -24,11 +59,11 @@ class Reinforce:
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""
-        return turns.outcome[turns.trajectory]
+        return self.compare(turns, lambda score, _: score, turns.outcome)
 
 
 @dataclass(frozen=True)
-class ReinforcePP(Options):
+class ReinforcePP(OfOutcomes):
     """REINFORCE++: the outcome, standardized over the batch.
 
     A(τ) = (R(τ) - mean) / (std + eps), with mean and std over the trajectories of the batch
@@ -41,19 +76,18 @@ class ReinforcePP(Options):
         eps: Added to the standard deviation.
 
     Raises:
-        ValueError: `eps` is negative.
+        ValueError: `eps` or `row_penalty` is negative.
     """
 
     eps: Epsilon = 1e-6
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""
-        batch = np.zeros(len(turns.outcome), dtype=np.intp)
-        return stats.standardize(turns.outcome, batch, eps=self.eps)[turns.trajectory]
+        return self.compare(turns, partial(standardize_batch, eps=self.eps), turns.outcome)
 
 
 @dataclass(frozen=True)
-class GRPO(Options):
+class GRPO(OfOutcomes):
     """GRPO: the outcome, standardized over the group.
 
     A(τ) = (R(τ) - mean) / (std + eps), with mean and std over the trajectories of the group
@@ -67,18 +101,18 @@ class GRPO(Options):
         eps: Added to the standard deviation.
 
     Raises:
-        ValueError: `eps` is negative.
+        ValueError: `eps` or `row_penalty` is negative.
     """
 
     eps: Epsilon = 1e-6
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""
-        return stats.standardize(turns.outcome, turns.group, eps=self.eps)[turns.trajectory]
+        return self.compare(turns, partial(stats.standardize, eps=self.eps), turns.outcome)
 
 
 @dataclass(frozen=True)
-class DrGRPO:
+class DrGRPO(OfOutcomes):
     """Dr. GRPO: the outcome minus the mean of the group; not divided by the deviation.
 
     A(τ) = R(τ) - mean
@@ -90,11 +124,11 @@ class DrGRPO:
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""
-        return stats.center(turns.outcome, turns.group)[turns.trajectory]
+        return self.compare(turns, stats.center, turns.outcome)
 
 
 @dataclass(frozen=True)
-class RLOO:
+class RLOO(OfOutcomes):
     """RLOO: the outcome minus the mean outcome of the other trajectories of the group.
 
     A(τ_i) = R(τ_i) - mean over j ≠ i of R(τ_j)
@@ -106,11 +140,11 @@ class RLOO:
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""
-        return stats.leave_one_out(turns.outcome, turns.group)[turns.trajectory]
+        return self.compare(turns, stats.leave_one_out, turns.outcome)
 
 
 @dataclass(frozen=True)
-class MergedGRPO(Options):
+class MergedGRPO(OfOutcomes):
     """GRPO-MR: GRPO on the outcome plus all turn rewards of the trajectory.
 
     A(τ) = (R(τ) - mean) / (std + eps), with R(τ) = R^O + Σ_t R^T_t
@@ -133,5 +167,5 @@ class MergedGRPO(Options):
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""
         paid = np.bincount(turns.trajectory, turns.summed_verifier_reward(), len(turns.group))
-        merged = turns.outcome + paid
-        return stats.standardize(merged, turns.group, eps=self.eps)[turns.trajectory]
+        relate = partial(stats.standardize, eps=self.eps)
+        return self.compare(turns, relate, turns.outcome + paid)

@@ -1,6 +1,7 @@
 """Turn-level RLOO: the return from a turn on, minus that of the other trajectories there."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -26,6 +27,8 @@ class TurnRLOO:
     Source: the baseline of RLOO (Kool et al., 2019), for each position. verl issue 7244 describes
     the bias of baselines per position that leave out trajectories which have ended.
     """
+
+    reads_reward: ClassVar[bool] = True
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""

@@ -130,6 +130,7 @@ class WithCritic(Method):
                 "set credit.name to mgr, or to reinforce for the environment's own, or set "
                 "credit.model=none"
             )
+        self.reads_reward = isinstance(self.estimator, credit.Reinforce)
 
     def begin(self, policy: Policy, folder: Path) -> None:
         """Make the critic of this policy."""
@@ -197,7 +198,7 @@ def compute_turn_rewards(
     """Reward of each turn: R_final of MGR, else the environment's plus the outcome: -> [N]."""
     if isinstance(estimator, credit.MGR):
         return estimator.rewards(turns, rng)
-    return turns.reward + np.where(turns.last, turns.outcome[turns.trajectory], 0.0)
+    return turns.read_paid()
 
 
 def compute_gae(

@@ -3,14 +3,16 @@
 The model starts as the policy, or as another one of its vocabulary, and is an adapter of its own or
 a second model. Each step it first
 rewards the new rollouts, then learns from its preference loss, then the policy is updated
-(iStar, Algorithm 1). iStar's reference is the sampling policy, whose log-probabilities are
-recorded; PRIME's is the start of training. No third model is in memory.
+(iStar, Algorithm 1). iStar's reference is the policy that sampled, PRIME's the start of training.
+Its log-probabilities are computed by the same pass as the model's, so that two equal models have
+rewards of exactly 0. No third model is in memory.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -200,11 +202,13 @@ class WithPRM(Method):
         return torch.from_numpy(known)
 
     def _reference(self, rows: list[Row]) -> Tensor:
-        """Log-probabilities under the reference, recorded at sampling or of the start: -> [P]."""
-        if self.needs_reference:
-            with self.policy.as_reference():
-                return self._logprobs(self.policy, rows)
-        return torch.from_numpy(join_values(rows, "logprobs"))
+        """Log-probabilities under the policy before its update, or of the start: -> [P].
+
+        They are computed as those of the model are: of two ways to compute one number, rounding
+        would be the reward, and standardized as large as any.
+        """
+        with self.policy.as_reference() if self.needs_reference else nullcontext():
+            return self._logprobs(self.policy, rows)
 
     def _learn(
         self, experience: Experience, scored: list[Row], rewards: NDArray[np.float64]

@@ -75,9 +75,9 @@ class TextEpisode(Recorded):
         done: Whether the episode has ended.
         success: Whether the task is solved.
         truncated: Whether it was cut off, by the limit on turns or by `stop`.
-        outcome: Terminal reward of the environment, without reward wrappers; 0 before the end.
+        earned: What the environment itself has paid so far, without reward wrappers.
+        outcome: What it has paid in the whole episode; 0 before the end.
         partner_outcome: Outcome of the other side of a conversation; None without one.
-        own_reward: What the environment itself paid for the last turn.
         measures: What the environment measured, by name: the last value of each.
     """
 
@@ -94,7 +94,7 @@ class TextEpisode(Recorded):
         )
         self.message = render_opening(env, self.observation) if history else self.observation
         self.done = self.success = self.truncated = False
-        self.outcome = self.own_reward = 0.0
+        self.outcome = self.earned = 0.0
         self.partner_outcome: float | None = None
         self.measures: dict[str, float] = {}
         self.steps: list[Step] = []
@@ -118,8 +118,9 @@ class TextEpisode(Recorded):
     def take(self, reply: str, stepped: Stepped) -> Step:
         """Record the turn of a reply from what `env.step` returned.
 
-        The environment's own reward of the last turn is the outcome of the episode; every other
-        reward, and what wrappers add, belongs to its turn.
+        The return of the environment's own rewards is the outcome of the episode. A turn's reward
+        is what it was paid, by the environment and by wrappers; that of the last turn is without
+        the outcome, which `credit.Turns.read_paid` adds again.
         """
         observation, reward, terminated, truncated, info = stepped
         check_info(info)
@@ -138,27 +139,25 @@ class TextEpisode(Recorded):
             turn_reward=read_numbers(info, "turn_reward"),
             images=self.images,
         )
-        self.info, self.own_reward = info, read_number("the reward", info["reward_terms"][OWN])
+        self.info = info
+        self.earned += read_number("the reward", info["reward_terms"][OWN])
         self.measures = self.measures | read_numbers(info, "measures")
         self.observation, self.images = render_observation(self.env, observation)
         self.message = self.observation
         self.done, self.truncated = terminated or truncated, truncated and not terminated
         self.success = info["success"]
         if self.done:
-            self.outcome, self.partner_outcome = self.own_reward, info.get("partner_reward")
+            self.outcome, self.partner_outcome = self.earned, info.get("partner_reward")
             step.reward -= self.outcome
         self.steps.append(step)
         return step
 
     def stop(self) -> None:
-        """End the episode where it is, as truncated, e.g. because the tokens are used up.
-
-        As at the limit on turns, what the environment itself paid for the last turn is the outcome.
-        """
+        """End the episode where it is, as truncated, e.g. because the tokens are used up."""
         if self.done:
             return
         self.done = self.truncated = True
-        self.outcome = self.own_reward
+        self.outcome = self.earned
         if self.steps:  # the last one may be shared with a fork
             self.steps[-1] = replace(self.steps[-1], reward=self.steps[-1].reward - self.outcome)
 

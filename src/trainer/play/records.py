@@ -86,7 +86,7 @@ class Episode:
         context: "history" or "turn", see `Step.prompt_ids`.
         steps: The turns in order, at least one.
         success: Whether the task was solved.
-        outcome: Terminal reward of the environment, without reward wrappers.
+        outcome: Return of the environment's own rewards, without reward wrappers.
         strata: Kinds that the environment says the task is of, by name, e.g. its difficulty.
         measures: What the environment measured, by name: the last value of each.
         truncated: Whether it was cut off by the limit on turns or tokens.

@@ -5,10 +5,11 @@ A recipe is an environment, a method and perhaps a model, in the setting of a pa
 word for it the paper is the one that the method names, if it has this environment, or else the one
 that the environment names.
 
-The files are layered in the order of `AXES`. A table `[when.NAME...]`, or `[when."NAME NAME"...]`,
-applies only together with these parts, above everything of the last of them; the name "own" stands
-for an environment of one's own. The comment after a value is its source. The options are described
-in `trainer.recipe`.
+The files are layered in the order of `AXES`, but a model, which is a scale, leaves what the method
+sets: it changes that only in a table for the method. A table `[when.NAME...]`, or
+`[when."NAME NAME"...]`, applies only together with these parts, above everything of the last of
+them; "NAME|NAME" is one of several, and the name "own" stands for an environment of one's own. The
+comment after a value is its source. The options are described in `trainer.recipe`.
 """
 
 from __future__ import annotations
@@ -176,17 +177,9 @@ def layer_parts(parts: Mapping[str, str], above: Sequence[Part]) -> Composition:
     ranks = {named[axis]: rank for rank, axis in enumerate(axes) if axis != "paper"}
     if "environment" not in parts:
         ranks[OWN] = -1
-    tables = []
-    for rank, one in enumerate(shipped):
-        # in the order of the last part that a table needs; a paper's own goes above a method's
-        order = AXES.index("method") + 0.5 if axes[rank] == "paper" else AXES.index(axes[rank])
-        for others, own in one.list_tables():
-            if ranks.keys() >= set(others):
-                last = max([rank, *(ranks[other] for other in others)])
-                tables.append((last, len(others), order, own))
-    layers = [own for *_, own in sorted(tables, key=lambda table: table[:3])]
+    layers = _order_tables(axes, shipped, ranks)
     for one in above:
-        layers += [own for others, own in one.list_tables() if ranks.keys() >= {*others}]
+        layers += [own for others, own in one.list_tables() if _meet(others, ranks) is not None]
     settings: dict[Key, Setting] = {}
     for layer in layers:
         for section, chooser in (("credit", "name"), ("env", "id")):
@@ -200,6 +193,35 @@ def layer_parts(parts: Mapping[str, str], above: Sequence[Part]) -> Composition:
     title = [named[axis] for axis in axes if axis != "paper"]
     title += [named["paper"]] if named["paper"] != home else []
     return Composition("-".join(title), " ".join(abouts), settings)
+
+
+def _order_tables(
+    axes: Sequence[str], shipped: Sequence[Part], ranks: Mapping[str, int]
+) -> list[dict[Key, Setting]]:
+    """The settings of the tables that apply, the lowest first."""
+    tables = []
+    of_method: set[Key] = set()
+    for rank, (axis, one) in enumerate(zip(axes, shipped, strict=True)):
+        # in the order of the last part that a table needs; a paper's own goes above a method's
+        order = AXES.index("method") + 0.5 if axis == "paper" else AXES.index(axis)
+        for others, own in one.list_tables():
+            if (met := _meet(others, ranks)) is None:
+                continue
+            last = max([rank, *map(ranks.__getitem__, met)])
+            if axis == "method" and last == rank:
+                of_method |= own.keys()
+            if axis == "model" and not {*met} & {*names("method")}:
+                kept = {key: value for key, value in own.items() if key not in of_method}
+            else:
+                kept = own
+            tables.append((last, len(others), order, kept))
+    return [own for *_, own in sorted(tables, key=lambda table: table[:3])]
+
+
+def _meet(others: tuple[str, ...], ranks: Mapping[str, int]) -> list[str] | None:
+    """The parts that meet each name of a condition; None if one is not met."""
+    met = [[name for name in other.split("|") if name in ranks] for other in others]
+    return [name for names_ in met for name in names_] if all(met) else None
 
 
 def _find_paper(parts: Mapping[str, str]) -> str:
@@ -224,7 +246,7 @@ def _find_paper(parts: Mapping[str, str]) -> str:
 
 def list_environments(paper: str) -> list[str]:
     """The environments that a paper has a setting for."""
-    conditions = {name for names_ in part("paper", paper).when for name in names_}
+    conditions = " ".join(map(" ".join, part("paper", paper).when)).replace("|", " ").split()
     return [name for name in names("environment") if name in conditions]
 
 
@@ -249,10 +271,10 @@ def make_part(name: str, table: dict[str, Any]) -> Part:
         RecipeError: A condition names no other part.
     """
     about, paper = (str(table.pop(key, "")) for key in ("about", "paper"))
-    when = {}
+    when, known = {}, {*_axes(), OWN}
     for condition, own in table.pop(WHEN, {}).items():
         others = tuple(condition.split())
-        unknown = [other for other in others if other not in {*_axes(), OWN}]
+        unknown = [other for other in condition.replace("|", " ").split() if other not in known]
         if unknown or not isinstance(own, dict):
             near = nearest(unknown[0], _axes()) if unknown else ""
             raise RecipeError(

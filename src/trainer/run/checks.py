@@ -5,9 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import gymnasium as gym
+
+from agent_envs.contract import OWN
 from agent_envs.experts import expert_class, experts_of
 from agent_envs.net import endpoint
 from agent_envs.workers import apply_to
+from credit.rewards import LastReward, TurnVerifier
 from trainer import recipe as recipes
 from trainer.engine import FORM
 from trainer.errors import RecipeError
@@ -20,8 +24,6 @@ from trainer.play.source import recorded_files
 from trainer.scale import parallel
 
 if TYPE_CHECKING:
-    import gymnasium as gym
-
     from trainer.engine import Decoding
     from trainer.methods import Method
     from trainer.play.rollout import Rollouts
@@ -99,7 +101,8 @@ def check_columns(name: str, method: Method, rollouts: Rollouts) -> None:
     Raises:
         RunError: The estimator reads turn rewards or the right answer and the environment reports
             none.
-        RecipeError: The estimator reads the outcome as success, and the environment pays scores.
+        RecipeError: The estimator reads the outcome as success, and the environment pays scores; or
+            it reads the outcome alone, and a penalty or wrapper pays for turns.
     """
     estimator = getattr(method, "estimator", None)  # DPO has none
     signals = "set env.signals.reward=success" if rollouts.env.signals else ""
@@ -121,6 +124,38 @@ def check_columns(name: str, method: Method, rollouts: Rollouts) -> None:
                     "a verifier: \"env.wrappers={'credit.rewards:TurnVerifier'="
                     '{weights={xml_format=1}}}"'
                 )
+    _check_payments(name, method, rollouts)
+
+
+def _check_payments(name: str, method: Method, rollouts: Rollouts) -> None:
+    """Check that the method reads what reward wrappers pay.
+
+    Raises:
+        RecipeError: A penalty or a wrapper pays for turns, and the method reads the outcome alone.
+    """
+    env = rollouts.env
+    paying = [
+        one for one in (env, *env.list_worlds().values()) if one.invalid_penalty or one.wrappers
+    ]
+    if method.reads_reward or not paying:
+        return
+    silent = {OWN, LastReward.name}
+    if "turn_reward" in method.needs:
+        silent.add(TurnVerifier.name)
+    for world, made in rollouts.list_worlds().items():
+        terms = [one for one in _probe(made)[1]["reward_terms"] if one not in silent]
+        layer = made
+        while isinstance(layer, gym.Wrapper):
+            terms += [type(layer).__name__] if isinstance(layer, gym.RewardWrapper) else []
+            layer = layer.env
+        if terms:
+            raise RecipeError(
+                f"credit.name={name!r} reads the outcome of an episode and not the rewards of its "
+                f"turns, so that {', '.join(terms)} of {world} would change nothing; set "
+                "env.invalid_penalty=0 env.wrappers={}, there with "
+                "credit.options.row_penalty=0.1 for a penalty off the outcome of invalid turns, or "
+                "choose a method that reads rewards, e.g. credit.name=gigpo"
+            )
 
 
 def find_unmet_states(name: str, method: Method, rollouts: Rollouts) -> str:
