@@ -146,7 +146,8 @@ class World:
         Args:
             groups: Trajectories of each group.
             split: Whether rewards are in `reward` and in `turn_reward` as "paid", in the place of
-                "implicit". Otherwise `outcome` is the whole return and turns are not paid.
+                "implicit". Otherwise `outcome` is the whole return, which the last reward is
+                without, as in an episode of the trainer.
         """
         paths = [path for group in groups for path in group]
         pairs = [pair for path in paths for pair in path.taken]
@@ -156,7 +157,11 @@ class World:
             reward, outcome, verified = paid, self._outcome, {"paid": paid}
         else:
             better = [self.action_value(*pair) - self.value(pair[0]) for pair in pairs]
-            reward, outcome, verified = [0.0] * len(moves), self._whole, {"implicit": better}
+            outcome, verified = self._whole, {"implicit": better}
+            reward, last = [*paid], -1
+            for path in paths:
+                last += len(path.taken)
+                reward[last] += self._outcome(path) - self._whole(path)
         columns: dict[str, Any] = {
             "group": np.repeat(np.arange(len(groups)), [len(group) for group in groups]),
             "outcome": [outcome(path) for path in paths],
@@ -216,7 +221,7 @@ def measure(
             advantages.
         world: World and policy.
         rollouts: Size K of a group.
-        split: See `World.turns`. False for an estimator that reads the outcome alone.
+        split: See `World.turns`. True for one that reads rewards of verifiers.
 
     Returns:
         The expected gradient and its bias.
