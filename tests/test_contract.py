@@ -113,13 +113,14 @@ WRAPPED = ("AlfWorld-v0", "SearchQA-v1", "VisualSokoban-v0")
 
 
 @pytest.mark.parametrize("env_id", WRAPPED)
-def test_wrapped(env_id):
+@pytest.mark.parametrize("turns", [25, pytest.param(60, marks=pytest.mark.long)])
+def test_wrapped(env_id, turns):
     env = gym.make(env_id)
     if not env.unwrapped.reply_form:
         env = agent_envs.ParseReply(env)
     if isinstance(env.observation_space, agent_envs.FreeText):
         env = agent_envs.Prompt(env, None if env.unwrapped.template else PLAIN)
-    check_contract(env, turns=25)
+    check_contract(env, turns=turns)
 
 
 @pytest.mark.parametrize("env_id", EACH)

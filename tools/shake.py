@@ -34,8 +34,9 @@ def find_pythons() -> list[str]:
     own = ".".join(map(str, sys.version_info[:2]))
     found = [sys.executable]
     for version in {declared[0], declared[-1]} - {own}:
-        other = shutil.which(f"python{version}")
-        if other is None:
+        built = Path.home().glob(f".pyenv/versions/{version}.*/bin/python")
+        other = shutil.which(f"python{version}") or max(map(str, built), default="")
+        if not other:
             print(f"no Python {version} is installed here: not run")
             continue
         venv = f".venv-shake-{version}"

@@ -199,5 +199,5 @@ def test_a_long_reply_is_read_at_once(piece, check_linear_time):
         read_request(reply, ("search", "answer"), "information")
 
     check_linear_time(
-        read, lambda size: piece * (size // len(piece)) + "<action>go</action>", 40_000
+        read, lambda size: piece * (size // len(piece)) + "<action>go</action>", 10_000
     )

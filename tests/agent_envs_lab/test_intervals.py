@@ -39,7 +39,9 @@ def test_a_mean_of_scores_is_as_sure_as_its_parts():
     assert math.isnan(found.low)
 
 
-@pytest.mark.parametrize("groups", [8, 12, 24])
+@pytest.mark.parametrize(
+    "groups", [8, *(pytest.param(one, marks=pytest.mark.long) for one in (12, 24))]
+)
 def test_means_of_few_groups_are_covered_as_often_as_said(groups):
     rng = np.random.default_rng(groups)
     held = 0

@@ -519,7 +519,7 @@ def test_the_warm_start_teaches_thoughts_where_the_policy_may_think(decode, tmp_
 
     monkeypatch.setattr("trainer.run.session.make_rows", noted)
     options = ["sft.steps=1", "sft.episodes=2", "run.steps=0", "eval.tasks=1", "run.threads=1"]
-    options += [f"sampling.decode={decode}", "env.max_turns=15", "data=embedded"]
+    options += [f"sampling.decode={decode}", "env.max_turns=15", "data=embedded", "eval.every=0"]
     train(recipe.load("alfworld grpo pocket", options), tmp_path, console=quiet())
     empty = [reply.startswith("<think></think>") for reply in taught]
     assert len(taught) > 2

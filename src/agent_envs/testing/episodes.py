@@ -268,9 +268,9 @@ def wander(env: Env, rng: np.random.Generator) -> Actor:
     done, odd = list[Any](), draw_odd_inputs(env)
 
     def act(_: Any, info: dict[str, Any]) -> Any:
-        kind, choices = rng.choice(4, p=(0.75, 0.1, 0.1, 0.05)), list_inputs(env, info)
+        kind, choices = rng.choice(4, p=(0.75, 0.1, 0.1, 0.05)), info.get("admissible_actions")
         if kind == 0 and choices:
-            action = choices[int(rng.integers(len(choices)))]
+            action = write_input(env, choices[int(rng.integers(len(choices)))])
         elif kind == 1 and done:
             action = done[-1]
         else:
@@ -300,19 +300,20 @@ def say_words(words: Sequence[str]) -> Actions:
 def find_difference(one: Record, other: Record) -> str:
     """The first field in which two records differ, with both values; "" if they are equal."""
     for name, a, b in zip(Record._fields, one, other, strict=True):
-        pairs = [(f"{name} differs", a, b)]
+        pairs = [("", a, b)]
         if name == "info":
-            pairs = [(f"info differs: {key!r}", a.get(key), b.get(key)) for key in {**a, **b}]
-        for what, before, after in pairs:
+            pairs = [(f": {key!r}", a.get(key), b.get(key)) for key in {**a, **b}]
+        for part, before, after in pairs:
             if not _is_same(before, after):
-                return f"{what}: {quote(before, 80)} and {quote(after, 80)}"
+                return f"{name} differs{part}: {quote(before, 80)} and {quote(after, 80)}"
     return ""
 
 
 def _is_same(one: Any, other: Any) -> bool:
     if isinstance(one, float) and isinstance(other, float) and math.isnan(one):
         return math.isnan(other)
-    return bool(np.all(one == other))
+    same = one == other
+    return same if isinstance(same, bool) else bool(np.all(same))
 
 
 TYPES = dict(zip(INFO_KEYS, (str, bool, str, float, str, bool, list, str, int, dict), strict=True))
@@ -515,16 +516,14 @@ def judge_success(seen: Seen) -> str:
 def judge_list(seen: Seen) -> str:
     """Listed actions are texts of the space, each listed once."""
     actions, space = seen.info["admissible_actions"], seen.env.action_space
-    for action in actions:
-        if type(action) is not str:
-            return f"admissible action {action!r} is not a str"
+    if odd := [action for action in actions if type(action) is not str]:
+        return f"admissible action {odd[0]!r} is not a str"
     if len(set(actions)) < len(actions):
         twice = next(action for action in actions if actions.count(action) > 1)
         return f"admissible action {twice!r} is listed {actions.count(twice)} times"
-    if isinstance(space, Text):
-        for action in list_inputs(seen.env, seen.info):
-            if action not in space:
-                return f"admissible action {action!r:.80} is not in {space}"
+    for action in list_inputs(seen.env, seen.info) if isinstance(space, Text) else ():
+        if action not in space:
+            return f"admissible action {action!r:.80} is not in {space}"
     return ""
 
 
@@ -552,11 +551,11 @@ def judge_anchor(seen: Seen) -> str:
 
 def judge_invalid_turn(seen: Seen) -> str:
     """An invalid turn does not change anchor, progress and list, unless Validity says so."""
-    if seen.before is None or seen.info["valid"] or has_exception(seen.env, "Validity"):
+    if seen.before is None or seen.info["valid"] or seen.record.ended:
         return ""
     for key in ("anchor", "progress", "admissible_actions"):
         before, after = seen.before.info[key], seen.info[key]
-        if after != before and not seen.record.ended:
+        if after != before and not has_exception(seen.env, "Validity"):
             return (
                 f"an invalid turn ({seen.info['invalid_reason']!r}) changes {key} "
                 f"from {before!r:.80} to {after!r:.80}; if that is intended, write "
@@ -650,7 +649,8 @@ def _judge_value(value: Any, name: str) -> str:
         inside = [(key, f"a key of {name}") for key in value]
         inside += [(one, f"{name}[{key!r}]") for key, one in value.items()]
     elif isinstance(value, (list, tuple)):
-        inside = [(one, f"{name}[{place}]") for place, one in enumerate(value)]
+        odd = [n for n, one in enumerate(value) if type(one) is not str or not one.isascii()]
+        inside = [(value[place], f"{name}[{place}]") for place in odd]
     else:
         return ""
     return next(filter(None, (_judge_value(*one) for one in inside)), "")

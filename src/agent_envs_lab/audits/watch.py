@@ -187,8 +187,7 @@ def _copy_plain(value: Any) -> Any:
 
 
 def _find_parts(value: Any) -> set[int]:
-    """The ids of the lists and dicts inside a value."""
-    if not isinstance(value, (dict, list, tuple)):
-        return set()
+    """The ids of a dict, list or tuple and of those inside; all share the empty tuple."""
     inside = value.values() if isinstance(value, dict) else value
-    return {id(value)} - {id(())} | set().union(*map(_find_parts, inside))
+    parts = (_find_parts(one) for one in inside if isinstance(one, (dict, list, tuple)))
+    return ({id(value)} - {id(())}).union(*parts)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,6 +35,9 @@ from trainer.run.run_folder import (
     step_of,
     total_steps,
 )
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 _RECENT = 10  # steps whose pace is taken for the rest
 
@@ -84,7 +87,6 @@ def render(folder: Path) -> tuple[str, list[str]]:
         ValueError: config.toml or metrics.jsonl is damaged; other damaged files are left out.
     """
     import matplotlib as mpl
-    from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
     run = RunFolder(folder)
@@ -100,25 +102,15 @@ def render(folder: Path) -> tuple[str, list[str]]:
     }
     env_id, split = recipe["env"]["id"], evaluations[-1][1].split if evaluations else ""
     ladders = run.read("ladder.json", partial(read_ladder, env=env_id, split=split))
-    levels = ladders[0].levels if ladders else {}
-    page = Environment(
-        loader=PackageLoader("trainer.run", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        finalize=_print_plain,
-    )
-    page.filters["embed"] = figures.embed
-    page.filters["diagnose"] = diagnosis.diagnose
     with mpl.rc_context(figures.STYLE):
-        html = page.get_template("page.html.j2").render(
+        html = _compile_page().render(
             palette=Markup(figures.write_palette(":root")),  # noqa: S704 - of this package
             recipe=recipe,
             options=options,
             evaluations=evaluations,
             test=evaluation.compare_paired(start[1], end[1]) if start and end else None,
             pace=estimate_pace(lines, total_steps(recipe)),
-            success=curves.draw_success(lines, evaluations, levels),
+            success=curves.draw_success(lines, evaluations, ladders[0].levels if ladders else {}),
             ladders=ladders,
             values=curves.draw_values(lines),
             groups=read_groups(run),
@@ -128,6 +120,19 @@ def render(folder: Path) -> tuple[str, list[str]]:
             **recorded,
         )
     return html, run.damaged
+
+
+@cache
+def _compile_page() -> Template:
+    """The template of the page, which takes longer to compile than to fill."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    site = Environment(
+        loader=PackageLoader("trainer.run", "."), undefined=StrictUndefined,
+        autoescape=True, trim_blocks=True, finalize=_print_plain,
+    )  # fmt: skip
+    site.filters.update(embed=figures.embed, diagnose=diagnosis.diagnose)
+    return site.get_template("page.html.j2")
 
 
 def read_evidence(

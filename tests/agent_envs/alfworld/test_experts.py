@@ -103,9 +103,10 @@ def test_turns_by_hand(places, task, turns, action):
     assert expert.act() == action
 
 
-def test_reads_and_wins_public_games(alfworld_data):
+@pytest.mark.parametrize("every", [100, pytest.param(25, marks=pytest.mark.long)])
+def test_reads_and_wins_public_games(alfworld_data, every):
     turns, won = [], []
-    for file in sorted(alfworld_data.glob("json_2.1.1/*/*/*/game.tw-pddl"))[::25]:
+    for file in sorted(alfworld_data.glob("json_2.1.1/*/*/*/game.tw-pddl"))[::every]:
         world = World(load_game(file))
         task, goal = read_task(world.game.task), world.game.goal
         place = "" if task.light else f"{task.place}type"

@@ -3,15 +3,14 @@
 import re
 from xml.etree import ElementTree as ET
 
-import matplotlib as mpl
-from matplotlib.figure import Figure
-
 from agent_envs.cli import figures
 
 
 def draw():
-    with mpl.rc_context(figures.STYLE):
-        made = Figure(figsize=(2, 1))
+    import matplotlib.figure
+
+    with matplotlib.rc_context(figures.STYLE):
+        made = matplotlib.figure.Figure(figsize=(2, 1))
         axes = made.add_subplot(title="<script>1</script> & more")
         figures.strip_axes(axes)
         axes.plot([0, 1], [0, 1], color=figures.MAIN)

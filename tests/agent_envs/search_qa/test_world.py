@@ -18,7 +18,6 @@ from agent_envs.testing import check_agent_env
 
 IDS = ("SearchQA-v1", "WikiSearch-v1")
 BOTH = pytest.mark.parametrize("name", IDS)
-WORLDS = {split: open_world(split) for split in SPLITS}
 
 
 def write(env, kind, text):
@@ -46,7 +45,7 @@ def play(env, task, agent):
 
 
 def draw(split, hops, count=150):
-    return [WORLDS[split].draw_question(f"{split}-{hops}-{n}", hops, n) for n in range(count)]
+    return [open_world(split).draw_question(f"{split}-{hops}-{n}", hops, n) for n in range(count)]
 
 
 @BOTH
@@ -58,7 +57,7 @@ def test_the_contract(name, options):
 
 
 def test_articles_state_the_facts_and_the_newest_source_holds():
-    world, outdated = WORLDS["train"], 0
+    world, outdated = open_world("train"), 0
     for entity in world.entities.values():
         for fact in entity.facts.values():
             article = world.list_article(world.passages[fact.passage])
@@ -78,7 +77,7 @@ def test_splits_share_no_name_wording_or_chain():
     names = [
         {word for e in world.entities.values() for n in (e.name, e.alias) for word in n.split()}
         - {"Guild"}
-        for world in WORLDS.values()
+        for world in map(open_world, SPLITS)
     ]
     assert all(len(group) > 150 for group in names)
     words = read_words()
@@ -88,7 +87,7 @@ def test_splits_share_no_name_wording_or_chain():
             lists += [relation[key] for relation in relations.values() for key in ("says", "asks")]
     assert all(len(set(three)) == len(three) == len(SPLITS) for three in lists)
     chains = []
-    for world in WORLDS.values():
+    for world in map(open_world, SPLITS):
         rng = random.Random(0)
         drawn = [world._draw_chain(2, rng) for _ in range(3000)]
         chains.append({chain.path for chain in drawn if chain and world._owns("chain", chain.path)})
@@ -111,7 +110,7 @@ def test_sentences_and_phrases_of_a_relation_share_no_telling_word():
 
 @pytest.mark.parametrize("hops", HOPS)
 def test_the_dial_is_the_number_of_facts(hops):
-    for split, world in WORLDS.items():
+    for split, world in zip(SPLITS, map(open_world, SPLITS), strict=True):
         questions = draw(split, hops)
         assert {len(question.support) for question in questions} == {hops}
         assert all(set(question.support) <= world.passages.keys() for question in questions)
@@ -262,6 +261,7 @@ class Extract(Guess):
 @BOTH
 @pytest.mark.slow
 @pytest.mark.parametrize("cheat", [Guess, Extract])
-def test_scripts_that_do_not_read_fail(name, cheat):
+@pytest.mark.parametrize("tasks", [80, pytest.param(200, marks=pytest.mark.long)])
+def test_scripts_that_do_not_read_fail(name, cheat, tasks):
     env = gym.make(name, split="test")
-    assert sum(play(env, task, cheat)["success"] for task in range(80)) <= 16
+    assert sum(play(env, task, cheat)["success"] for task in range(tasks)) <= tasks // 5

@@ -9,7 +9,7 @@ from agent_envs.sotopia.games import FAMILIES
 from agent_envs_lab.audits.sotopia import NON_SOLVERS, list_offers
 
 
-def share_of_successes(family, split, begin, tasks=80):
+def share_of_successes(family, split, begin, tasks):
     """The share of tasks that an actor wins; `begin(env, task)` makes it."""
     env, won = gym.make("Sotopia-v1", split=split, family=family), []
     for task in range(tasks):
@@ -36,13 +36,16 @@ def test_who_listens_and_who_knows_win(family, split):
 @pytest.mark.slow
 @pytest.mark.parametrize("split", ["test", "hard"])
 @pytest.mark.parametrize("name", NON_SOLVERS)
-def test_who_does_not_listen_loses(name, split):
+@pytest.mark.parametrize(
+    ("tasks", "most"), [(30, 0.2), pytest.param(80, 0.15, marks=pytest.mark.long)]
+)
+def test_who_does_not_listen_loses(name, split, tasks, most):
     def begin(_, task):
         return NON_SOLVERS[name](np.random.default_rng(task))
 
-    shares = [share_of_successes(family, split, begin) for family in FAMILIES]
+    shares = [share_of_successes(family, split, begin, tasks) for family in FAMILIES]
     assert np.mean(shares) < 0.1
-    assert max(shares) < 0.15  # one family alone: 80 tasks, so that chance shows
+    assert max(shares) < most  # one family alone has few tasks, so that chance shows
 
 
 def test_players_that_do_not_listen_know_all_offers():

@@ -147,7 +147,7 @@ RICH = {"observation": "text_rich"}
 @pytest.mark.parametrize(
     ("episodes", "options"),
     [
-        (5, RICH),
+        (3, RICH),
         pytest.param(20, {"reward": "score"}, marks=LONG),
     ],
 )
@@ -314,12 +314,9 @@ def test_a_start_ends_in_time(env, quiet, part):
     env.reset(seed=3)
 
 
+@LONG
 @pytest.mark.parametrize(
-    ("part", "others"),
-    [
-        ("browser", 0),
-        *(pytest.param(*one, marks=LONG) for one in (("driver", 0), ("browser", 1), ("all", 1))),
-    ],
+    ("part", "others"), [("browser", 0), ("driver", 0), ("browser", 1), ("all", 1)]
 )
 def test_closing_ends_in_time(quiet, part, others):
     envs = [make() for _ in range(1 + others)]

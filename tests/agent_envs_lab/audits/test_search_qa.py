@@ -54,7 +54,7 @@ def test_anchors_have_all_that_decides(make, name, options):
     assert found.anchor.revisited >= 20
 
 
-def play(env, player, tasks=60):
+def play(env, player, tasks):
     """The last turn of each episode."""
     for start in draw_starts(env, tasks, seed=0):
         yield list(play_episode(env, start, lambda: NON_SOLVERS[player](np.random.default_rng(0))))[
@@ -64,10 +64,11 @@ def play(env, player, tasks=60):
 
 @pytest.mark.parametrize("name", ["SearchQA-v1", "WikiSearch-v1"])
 @pytest.mark.parametrize("player", NON_SOLVERS)
-def test_who_does_not_read_fails(make, name, player):
-    ends = list(play(make(name), player, tasks=60))
+@pytest.mark.parametrize("tasks", [60, pytest.param(150, marks=pytest.mark.long)])
+def test_who_does_not_read_fails(make, name, player, tasks):
+    ends = list(play(make(name), player, tasks))
     assert all(end.info["valid"] or "nothing" in player for end in ends)
-    assert sum(end.info["success"] for end in ends) <= 12
+    assert sum(end.info["success"] for end in ends) <= tasks // 5
 
 
 @pytest.mark.parametrize("player", NON_SOLVERS)
