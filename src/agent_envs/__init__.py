@@ -8,14 +8,7 @@ import warnings
 import gymnasium
 
 from agent_envs.assets import BadAsset, MissingAsset
-from agent_envs.contract import (
-    INFO_KEYS,
-    INVALID_REASONS,
-    AgentEnv,
-    ContractError,
-    Malformed,
-    Turn,
-)
+from agent_envs.contract import INFO_KEYS, INVALID_REASONS, AgentEnv, ContractError, Malformed, Turn
 from agent_envs.experts import Expert, expert
 from agent_envs.panels import Panel
 from agent_envs.prompt import Prompt

@@ -15,7 +15,7 @@ import tomllib
 import warnings
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module, resources
 from pathlib import Path
@@ -56,11 +56,17 @@ class BadRecord(NamedTuple):
 
 
 class Reading:
-    """The records of some files: how many of each file are good, and the bad ones."""
+    """The records of some files.
+
+    good: How many records of each file are good.
+    bad: The bad ones.
+    notes: What is no fault of one record, such as records that belong to nothing, in sentences.
+    """
 
     def __init__(self) -> None:
         self.good: Counter[str] = Counter()
         self.bad: list[BadRecord] = []
+        self.notes = dict[str, None]()
 
     @contextmanager
     def record(self, file: object, place: str) -> Iterator[None]:
@@ -76,6 +82,13 @@ class Reading:
         """Add a bad record; `why` may begin with file and place."""
         reason = str(why).removeprefix(f"{file}").lstrip(":, /").removeprefix(place).lstrip(":, ")
         self.bad.append(BadRecord(str(file), place, reason))
+
+    def note(self, file: object, found: Sequence[object], total: int, what: str) -> None:
+        """Note that some of so many are `what`, if there are any, with an example."""
+        if found:
+            self.notes[f"{file}: {len(found):,} of {total:,} {what}, such as {found[0]!r:.80}"] = (
+                None
+            )
 
     def read_rows(self, path: Path) -> Iterator[tuple[str, Any]]:
         """Place and value of each record of a file of JSON lines, a JSON list or parquet.

@@ -8,14 +8,7 @@ import pytest
 from agent_envs import AgentEnv, Panel, Turn
 from agent_envs_lab.audits import Share
 from agent_envs_lab.audits.evidence import NOT_SHOWN, REFUTED, SHOWN
-from agent_envs_lab.ladder import (
-    Memory,
-    Step,
-    align_slots,
-    climb_ladder,
-    cluster_share,
-    fill_slots,
-)
+from agent_envs_lab.ladder import Memory, Step, align_slots, climb_ladder, cluster_share, fill_slots
 
 COUNTS = {"train": 60, "test": 40}
 NAMES = [

@@ -107,13 +107,7 @@ CELLS = [
             "policy.model=Qwen/Qwen2.5-7B-Instruct credit.name=gigpo"
         ),
     ),
-    (
-        "istar",
-        "table1",
-        "PPO",
-        "WebShop score",
-        "sampling.tasks=128 sampling.rollouts=1",
-    ),
+    ("istar", "table1", "PPO", "WebShop score", "sampling.tasks=128 sampling.rollouts=1"),
     (
         "istar",
         "table1",
@@ -121,13 +115,7 @@ CELLS = [
         "VisualSokoban success",
         ("credit.options.base=rloo policy.model=Qwen/Qwen2.5-VL-7B-Instruct sampling.tasks=32"),
     ),
-    (
-        "istar",
-        "table2",
-        "GRPO",
-        "self-chat, all",
-        "run.steps=800 sampling.temperature=0.7",
-    ),
+    ("istar", "table2", "GRPO", "self-chat, all", "run.steps=800 sampling.temperature=0.7"),
     (
         "mgr",
         "table1",

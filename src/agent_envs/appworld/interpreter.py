@@ -232,12 +232,7 @@ class Interpreter:
         return process
 
     def _converse(
-        self,
-        process: Process,
-        code: str,
-        answer: Answer,
-        replies: list[bytes],
-        seconds: float,
+        self, process: Process, code: str, answer: Answer, replies: list[bytes], seconds: float
     ) -> _Result:
         """Run `code`; its first calls get `replies`, further calls `answer`, which are appended.
 

@@ -158,12 +158,7 @@ class Bifurcation(AgentEnv):
 
     template = TEMPLATE
     experts = "agent_envs.bifurcation.experts"
-    verbs = (
-        ("take_door", "{colour}"),
-        ("go_back", "back"),
-        ("go_on", "on"),
-        ("leave", "leave"),
-    )
+    verbs = (("take_door", "{colour}"), ("go_back", "back"), ("go_on", "on"), ("leave", "leave"))
 
     def __init__(
         self,

@@ -30,10 +30,7 @@ class Command(TyperCommand):
 
 
 app = typer.Typer(
-    name="agent-envs",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
+    name="agent-envs", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
 )
 for _point in entry_points(group=COMMANDS):
     _command = _point.load()

@@ -118,10 +118,12 @@ def _print_appworld(venv: Path) -> None:
 def _check_folder(folder: Path) -> int:
     """Print what is bad in the public files below a folder: 0 if nothing, 1, 2 without any."""
     page, bad = make_console(), dict[BadRecord, None]()
+    notes = dict[str, None]()
     counts, strays = dict[tuple[str, str], int](), list[tuple[str, Path, Exception]]()
     for name, where, options in _find_public(folder):
         try:
-            found, faults = _check_tasks(name, where, options)
+            reading, found, faults = _check_tasks(name, where, options)
+            notes |= reading.notes
         except (ValueError, MissingAsset) as error:
             if ": no level" in str(error) or (name == "SearchQA-v0" and not [*where.glob("qa.*")]):
                 strays.append((name, where, error))
@@ -137,6 +139,8 @@ def _check_folder(folder: Path) -> int:
             counts[name, str(where)], bad[BadRecord(str(where), WHOLE, f"{why}")] = 1, None
         else:
             page.print(f"{where}: no data of {name}: {why}")
+    for note in notes:
+        page.print(note)
     for fault in bad:
         page.print(f"{fault.file}, {fault.place}: {fault.reason}")
     table = DataTable("environment", "file", "records", "bad", box=None)
@@ -182,8 +186,8 @@ def _find_public(folder: Path) -> Iterator[tuple[str, Path, dict[str, Any]]]:
 
 def _check_tasks(
     name: str, where: Path, options: dict[str, Any]
-) -> tuple[Counter[str], list[BadRecord]]:
-    """The number of records by file, and the bad ones; every task is built and played one turn.
+) -> tuple[Reading, Counter[str], list[BadRecord]]:
+    """What was read, the number of records by file, and the bad ones; each task is played a turn.
 
     Raises:
         ValueError: the files are not of this environment, or all records are bad.
@@ -204,7 +208,6 @@ def _check_tasks(
     reading, tasks = getattr(env, "reading", Reading()), f"{where}, tasks"
     faults = list(reading.bad)
     solve = None if name == "Sotopia-v0" else experts_of(type(env)).get("oracle")
-    corpus = env.data.corpus if name == "SearchQA-v0" else None
     for task_id in env.panel.task_ids:
         why = ""
         try:
@@ -215,13 +218,11 @@ def _check_tasks(
             *_, info = env.step(env.reply_form.format(thought="", action=action) or action)
             if not info["valid"] or (name == "SearchQA-v0" and not info["success"]):
                 why = f"its first action is not accepted, got {action!r:.80}"
-            elif corpus and (lacking := {*env.facts.gold}.difference(corpus.place)):
-                why = f"{corpus.path.name} has no passage {min(lacking)!r}, which it needs"
         except Exception as error:  # noqa: BLE001  whatever it is, it is named
             why = f"{type(error).__name__}: {error}"
         faults += [BadRecord(tasks, task_id, why)] * bool(why)
     counts = reading.good + Counter(fault.file for fault in reading.bad)
-    return counts + Counter({tasks: len(env.panel)}), faults
+    return reading, counts + Counter({tasks: len(env.panel)}), faults
 
 
 def _shipped(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, Traversable]]:

@@ -205,12 +205,7 @@ def _render_goal(info: Mapping[str, Any]) -> Panel:
 
 
 def _render_turn(  # noqa: PLR0917
-    env: Env,
-    observation: Any,
-    info: Mapping[str, Any],
-    place: str,
-    width: int,
-    reward: float = 0.0,
+    env: Env, observation: Any, info: Mapping[str, Any], place: str, width: int, reward: float = 0.0
 ) -> Group:
     """The observation, and the four signals in a line below it, which fits 80 columns."""
     limit = getattr(env.unwrapped, "max_turns", "?")

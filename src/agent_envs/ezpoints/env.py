@@ -9,26 +9,9 @@ import numpy as np
 from gymnasium import spaces
 
 from agent_envs.contract import AgentEnv, Turn
-from agent_envs.ezpoints import cards
+from agent_envs.ezpoints import cards, rules
 from agent_envs.ezpoints.prompt import POINTS as POINTS_TEMPLATE
 from agent_envs.ezpoints.prompt import TEMPLATE
-from agent_envs.ezpoints.rules import (
-    EZPOINTS,
-    NUMBERS,
-    POINTS,
-    SCHEMES,
-    VALUES,
-    Formula,
-    Hand,
-    Numbers,
-    append_symbol,
-    find_solution,
-    list_deals,
-    list_points,
-    open_panel,
-    open_points,
-    remove_number,
-)
 from agent_envs.panels import Panel, one_of
 
 OBSERVATIONS = ("text", "image")
@@ -74,10 +57,9 @@ class EZPoints(AgentEnv):
         formula is full.
 
     Tasks and splits:
-        A task is a deal; its id has a number and the cards, such as `012-2C-10D`. `all` has the 768
-        equally likely deals of the public game (a hand with two ways to be dealt counts twice), so
-        that drawing uniformly from the panel has the game's distribution of hands. `val` has the
-        hands of a club and a heart, `test` those of a diamond and a spade, `train` the others: no
+        A task is a deal; its id has a number and the cards, such as `006-2C-10D`. `all` has the 304
+        possible deals, each once; the public game deals some more often. `val` (76) has the deals
+        of clubs and hearts, `test` (76) those of diamonds and spades, `train` (152) the others: no
         hand is in two of them, and numbers have the same distribution in all. There are only seven
         pairs of numbers, so splits hold out cards, not pairs of numbers.
 
@@ -105,9 +87,9 @@ class EZPoints(AgentEnv):
     template = TEMPLATE
     experts = "agent_envs.ezpoints.experts"
     verbs = (("write", "{symbol}"),)
-    game = EZPOINTS
+    game = rules.EZPOINTS
     goal_text = (
-        f"Make {EZPOINTS.target}: build a formula from the numbers of both cards, each used once, "
+        f"Make {game.target}: build a formula from the numbers of both cards, each used once, "
         "and + or *. Say one number or sign a turn, and = when it is finished. J, Q and K count 10."
     )
 
@@ -121,11 +103,11 @@ class EZPoints(AgentEnv):
         max_turns: int | None = None,
         render_mode: str | None = None,
     ) -> None:
-        one_of("reward", reward, tuple(SCHEMES))
+        one_of("reward", reward, tuple(rules.SCHEMES))
         actions = "text", f"discrete{len(self.game.symbols)}"
         one_of("action_space", action_space, actions)
         one_of("observation", observation, OBSERVATIONS)
-        self.scheme, self.graded = SCHEMES[reward], reward != "success"
+        self.scheme, self.graded = rules.SCHEMES[reward], reward != "success"
         self.longest = self.game.longest if self.scheme.is_bounded else None
         most = self.game.turns if self.longest is None else self.longest + 1
         turns = most if max_turns is None else max_turns
@@ -157,15 +139,15 @@ class EZPoints(AgentEnv):
         text, reward, terminated, truncated, info = super().step(action)
         return self._add_image(text, info), reward, terminated, truncated, info
 
-    def open_deals(self, split: str) -> tuple[Panel, Mapping[str, Hand]]:
+    def open_deals(self, split: str) -> tuple[Panel, Mapping[str, rules.Hand]]:
         """The panel of a split, and all hands by task id.
 
         Raises:
             ValueError: no such split.
         """
-        return open_panel(split), list_deals()
+        return rules.open_panel(split), rules.list_deals()
 
-    def arrange_numbers(self) -> Numbers:
+    def arrange_numbers(self) -> rules.Numbers:
         """The numbers of the cards, in the order in which a solution tries them."""
         return tuple(self.numbers)
 
@@ -173,11 +155,11 @@ class EZPoints(AgentEnv):
         """The cards of a task and an empty formula."""
         self.hand = self.deals[task_id]
         self.names = [card.name for card in self.hand]
-        self.numbers = [VALUES[card.rank] for card in self.hand]
+        self.numbers = [rules.VALUES[card.rank] for card in self.hand]
         self.numbers_left = self.arrange_numbers()
         self.key = ",".join(map(str, sorted(self.numbers)))
         self.symbols: list[str] = []
-        self.formula = Formula()
+        self.formula = rules.Formula()
         self.shortest = len(self.find_solution())
         return self.goal_text, self._turn("")
 
@@ -190,12 +172,12 @@ class EZPoints(AgentEnv):
             return self._turn("The formula is full.", "refused", self.scheme.wrong)
         if symbol == "=":
             return self._finish()
-        if symbol in NUMBERS:
-            number = NUMBERS[symbol]
+        if symbol in rules.NUMBERS:
+            number = rules.NUMBERS[symbol]
             if number not in self.numbers_left:
                 return self._reject_number(symbol)
-            self.numbers_left = remove_number(self.numbers_left, number)
-        self.formula = append_symbol(self.formula, symbol)
+            self.numbers_left = rules.remove_number(self.numbers_left, number)
+        self.formula = rules.append_symbol(self.formula, symbol)
         self.symbols.append(symbol)
         return self._turn("")
 
@@ -205,7 +187,7 @@ class EZPoints(AgentEnv):
 
     def find_solution(self) -> tuple[str, ...]:
         """The fewest actions from here to the target; () if the formula cannot make it."""
-        way = find_solution(self.formula, self.numbers_left, self.game)
+        way = rules.find_solution(self.formula, self.numbers_left, self.game)
         fits = self.longest is None or len(self.symbols) + len(way) <= self.longest
         return way if fits else ()
 
@@ -333,21 +315,21 @@ class Points(EZPoints):
     """
 
     template = POINTS_TEMPLATE
-    game = POINTS
+    game = rules.POINTS
     goal_text = (
-        f"Make {POINTS.target}: build a formula from the numbers of all cards, each used once, "
+        f"Make {game.target}: build a formula from the numbers of all cards, each used once, "
         "with +, -, *, / and parentheses. Say one number or sign a turn, and = when it is "
         "finished. A counts 1; J, Q and K count 10."
     )
 
-    def open_deals(self, split: str) -> tuple[Panel, Mapping[str, Hand]]:
+    def open_deals(self, split: str) -> tuple[Panel, Mapping[str, rules.Hand]]:
         """The panel of a split, and its hands by task id.
 
         Raises:
             ValueError: no such split.
         """
-        return open_points(split), list_points(split)
+        return rules.open_points(split), rules.list_points(split)
 
-    def arrange_numbers(self) -> Numbers:
+    def arrange_numbers(self) -> rules.Numbers:
         """The numbers of the cards, sorted, so that all deals of them share their solutions."""
         return tuple(sorted(self.numbers))

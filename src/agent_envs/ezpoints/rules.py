@@ -78,19 +78,19 @@ POINTS = Game(24, "+-*/()", "all cards", turns=24, longest=21)
 
 @cache
 def list_deals() -> dict[str, Hand]:
-    """The 768 equally likely deals of EZPoints by id; a hand with two ways to it occurs twice.
+    """The 304 deals of EZPoints by id, each once.
 
     The first card is any from 2 to king, with value v. The second has the value 12 - v or, if that
-    is an integer, with probability one half 12 / v. Suits are arbitrary; another coin swaps them.
+    is an integer, 12 / v. Suits and order are arbitrary.
     """
-    hands: list[Hand] = []
+    hands = dict[Hand, None]()
     target = EZPOINTS.target
     for rank, by_product in product([rank for rank in VALUES if rank != "A"], (False, True)):
         value = VALUES[rank]
         second = target // value if by_product and target % value == 0 else target - value
         for one, other in product(SUITS, repeat=2):
             hand = Card(rank, one), Card(str(second), other)
-            hands += [hand, hand[::-1]]
+            hands |= dict.fromkeys((hand, hand[::-1]))
     return {f"{i:03}-{a.code}-{b.code}": (a, b) for i, (a, b) in enumerate(hands)}
 
 
@@ -115,10 +115,11 @@ def list_points(split: str) -> dict[str, Hand]:
     for numbers in sorted(hand for own in hands if split in ("all", own) for hand in hands[own]):
         rng = np.random.default_rng(numbers)
         ranks = {number: [rank for rank, value in known if value == number] for number in numbers}
-        for deal in range(DEALS):
+        own = dict[Hand, None]()
+        while len(own) < DEALS:
             drawn = [ranks[n][rng.integers(len(ranks[n]))] for n in rng.permutation(numbers)]
-            hand = tuple(Card(rank, "CDHS"[rng.integers(4)]) for rank in drawn)
-            deals[f"{'-'.join(map(str, numbers))}/{deal}"] = hand
+            own[tuple(Card(rank, "CDHS"[rng.integers(4)]) for rank in drawn)] = None
+        deals |= {f"{'-'.join(map(str, numbers))}/{deal}": hand for deal, hand in enumerate(own)}
     return deals
 
 
@@ -148,7 +149,7 @@ def open_points(split: str) -> Panel:
 
 def _find_split(hand: Hand) -> str:
     suits = {card.suit for card in hand}
-    return "val" if suits == {"C", "H"} else "test" if suits == {"D", "S"} else "train"
+    return "val" if suits <= {"C", "H"} else "test" if suits <= {"D", "S"} else "train"
 
 
 class Frame(NamedTuple):

@@ -252,8 +252,14 @@ def parse_passage(record: Any) -> Passage:
 
 
 def read_id(record: Mapping[str, Any]) -> str | None:
-    """The id of a passage or question, under "id" or "_id" (BEIR), if it has one."""
+    """The id of a passage or question, under "id" or "_id" (BEIR), if it has one.
+
+    Raises:
+        ValueError: It is neither a text nor a number.
+    """
     known = record.get("_id") if record.get("id") is None else record["id"]
+    if not isinstance(known, (str, int, float, type(None))) or str(known) == "nan":
+        raise ValueError(f"an id must be a text or a number, got {known!r:.60}")
     return None if known is None else str(known)
 
 

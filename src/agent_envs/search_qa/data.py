@@ -26,6 +26,9 @@ ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.xz", ".json", ".parquet")
 _ANSWERS = ("answers", "golden_answers", "possible_answers", "target")
 _SHARD = re.compile(r"-\d+-of-\d+$")  # in names of files with a part of a split
 _NO_COMMA = re.compile(r"(['\"])\s+(['\"])")  # between texts of a list
+_NOTHING = ("", "nan", "NaN", "inf", "-inf")  # as programs print what is missing
+_ARRAY = re.compile(r"array\((\[.*\])(?:,\s*dtype=\S+)?\)", re.DOTALL)  # as NumPy prints it
+_OPENED = re.compile(r"[\[{]\s*['\"]")  # of a printed list
 _TENTHS = {"test": range(1), "val": range(1, 2), "train": range(2, 10)}
 
 
@@ -60,11 +63,7 @@ class Data:
     """
 
     def __init__(
-        self,
-        folder: Path,
-        questions: dict[str, Question],
-        corpus: Corpus | None,
-        reading: Reading,
+        self, folder: Path, questions: dict[str, Question], corpus: Corpus | None, reading: Reading
     ) -> None:
         self.folder, self.questions, self.corpus = folder, questions, corpus
         self.reading = reading
@@ -132,6 +131,7 @@ def _read_folder(where: Path, _stamps: tuple[Any, ...]) -> Data:
     names = {path: path.name.partition(".")[0] for path in files}
     corpora = [where / f"corpus{ending}" for ending in ENDINGS[:3]]
     alone = [where / f"qa{ending}" for ending in ENDINGS if where / f"qa{ending}" in files][:1]
+    corpus = next((open_corpus(path) for path in corpora if path in files), None)
     questions: dict[str, Question] = {}
     reading = Reading()
     for path in alone or [path for path in files if not path.name.startswith("corpus")]:
@@ -143,11 +143,14 @@ def _read_folder(where: Path, _stamps: tuple[Any, ...]) -> Data:
                     raise ValueError(
                         f"a question needs an id of its own, got {question.id!r:.60} again"
                     )
+                absent = [one for one in question.gold if corpus and one not in corpus.place]
+                if corpus and absent:
+                    name = corpus.path.name
+                    raise ValueError(f"{name} has no passage {absent[0]!r:.60}, which it needs")
                 questions[question.id] = question
     if not questions:
         reading.report(strict=True)
         raise MissingAsset(f"no questions in {where}; put qa.jsonl there")
-    corpus = next((open_corpus(path) for path in corpora if path in files), None)
     if corpus is not None:
         reading.good += corpus.reading.good
         reading.bad += corpus.reading.bad
@@ -166,7 +169,7 @@ def read_question(row: Any, name: str, split: str = "") -> Question:
     extra = row.get("extra_info")  # verl
     inner = extra.get("question") if isinstance(extra, Mapping) else None
     text = row.get("question") or row.get("query") or inner
-    if not isinstance(text, str) or not text.strip():
+    if not isinstance(text, str) or text.strip() in _NOTHING:
         raise ValueError(f"a question needs a text under 'question', got {row!r:.80}")
     answers = tuple(dict.fromkeys(_read_answers(row)))
     if not answers:
@@ -191,7 +194,9 @@ def _read_answers(row: Mapping[str, Any]) -> list[str]:
         row = {**row, **(truth if isinstance(truth, Mapping) else {"target": truth})}
     for keys in (*((key,) for key in _ANSWERS), ("answer", "answer_aliases")):
         given = [part for key in keys for part in _read_list(row.get(key))]
-        if found := [encodable(text) for text in _iter_texts(given) if text.strip()]:
+        if found := [
+            encodable(text) for text in _iter_texts(given) if text.strip() not in _NOTHING
+        ]:
             return found
     return []
 
@@ -213,13 +218,18 @@ def _iter_texts(value: Any) -> Iterator[str]:
 
 
 def _read_list(value: Any) -> list[Any]:
-    """A value as a list: the list itself, a list or object in a text (PopQA), or [value]."""
+    """A value as a list: the list itself, one or an object as printed (PopQA), or [value]."""
     if isinstance(value, str):
-        for read in (json.loads, ast.literal_eval) if value.strip()[:1] in {"[", "{"} else ():
+        printed = _ARRAY.sub(r"\1", value.strip())
+        for read in (json.loads, ast.literal_eval) if printed[:1] in {*"[{("} else ():
             with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
                 # NumPy writes lists without commas
-                parsed = read(_NO_COMMA.sub(r"\1, \2", value.strip()))
+                parsed = read(_NO_COMMA.sub(r"\1, \2", printed))
+                if isinstance(parsed, (tuple, set)) and all(isinstance(one, str) for one in parsed):
+                    parsed = sorted(parsed) if isinstance(parsed, set) else [*parsed]
                 return _read_list(parsed) if isinstance(parsed, (list, dict)) else [value]
+        if _OPENED.match(printed):
+            raise ValueError(f"answers must be a text or a whole list, got {value!r:.60}")
     if value is None or value == "":
         return []
     whole = isinstance(value, (str, Mapping)) or not hasattr(value, "__iter__")

@@ -113,12 +113,19 @@ def read_levels(file: Path, reading: Reading) -> dict[int, Room]:
         levels += _split_levels(unpack_file(file).decode(errors="replace"))
     except (BadAsset, MissingAsset) as error:
         why = error
-    if not levels:
-        reading.leave_out(file, "as a whole", why)
+    if not any(_is_row(row) for _, rows in levels for row in rows):  # a text with a #, or nothing
+        place = f"line {levels[0][0]}" if levels else "as a whole"
+        reading.leave_out(file, place, why)
+        return {}
     for number, (line, rows) in enumerate(levels):
         with reading.record(file, f"line {line}"):
             rooms[number] = parse_level(rows, f"{file}, line {line}")
     return rooms
+
+
+def _is_row(row: str) -> bool:
+    """Whether a row is of a level: it has no word, and more than wall."""
+    return not re.search(r"[^\W\d_]{2}", row) and not {*row}.isdisjoint(ROWS[1:])
 
 
 def _split_levels(content: str) -> Iterator[tuple[int, list[str]]]:

@@ -293,7 +293,7 @@ class Sotopia(Conversation):
         on_judge_error: "raise", or "flag" to continue without scores, with `info["judge_error"]`.
         reward: see Reward.
         weights: weights of "weighted" by dimension, 1 by default.
-        strict: refuse SOTOPIA-pi with bad records; False leaves them out with a warning.
+        strict: refuse data with bad records; False leaves them out with a warning.
         max_turns: turn limit; None for 20 acts in total.
         render_mode: None or "ansi".
 

@@ -237,7 +237,8 @@ def _find_file(folder: Path, pattern: str) -> Path | None:
     Raises:
         BadAsset: There are several.
     """
-    found = sorted([*folder.glob(pattern), *folder.glob(f"{pattern}.?z")])
+    pattern_of_links = f"[{pattern[0]}]{pattern[1:]}"  # a name leaves out links to nothing
+    found = sorted([*folder.glob(pattern_of_links), *folder.glob(f"{pattern_of_links}.?z")])
     if len(found) > 1:
         raise BadAsset(
             f"{folder} has {len(found)} files for {pattern}: {', '.join(p.name for p in found)}; "
@@ -297,11 +298,13 @@ def read_products(
     requests = expect(dict, requests or {}, f"{files[2]}: an object by product id")
     found = reading or Reading()
     products: dict[str, Product] = {}
+    skipped, empty = list[str](), list[str]()
     for place, record in enumerate(records):
         with found.record(files[0], f"record {place}"):
             expect(dict, record, "an object")
             asin = expect(str, record.get("asin"), "field 'asin': a text")
             if asin == "nan" or len(asin) > LONGEST_ID or asin.lower() in products:
+                skipped.append(asin)
                 continue
             known: tuple[tuple[str, ...], Instruction] = NO_ATTRIBUTES, ("", ())
             if asin in attributes:
@@ -312,10 +315,19 @@ def read_products(
                 with found.record(files[2], f"record {asin!r}"):
                     entries = expect(list, requests[asin], "a list of requests")
                     human = tuple(map(_read_request, entries))
-            products[asin.lower()] = _read_product(record, known, human)
-    shared = sum(product.asin in attributes for product in products.values())
-    if 2 * shared < min(len(products), len(attributes)):
-        why = f"only {shared} of {len(products)} products have a record here: it is of other data"
+            product = products[asin.lower()] = _read_product(record, known, human)
+            empty += [asin] * (bool(known[1][0]) and not all(product.options.values()))
+    found.note(files[0], skipped, len(records), "records have no id of their own and are skipped")
+    found.note(files[0], empty, len(products), "products have an option of no values, so no goal")
+    asins = {product.asin: None for product in products.values()}
+    bare = [asin for asin in asins if asin not in attributes]
+    shared = len(asins) - len(bare)
+    found.note(files[1], bare, len(asins), "products have no record here, so no synthetic goal")
+    for file, entries in zip(files[1:], (attributes, requests), strict=True):
+        loose = [asin for asin in entries if asin not in asins]
+        found.note(file, loose, len(entries), "records are of no product and are left out")
+    if attributes and 2 * shared < len(asins):
+        why = f"only {shared} of {len(asins)} products have a record here: it is of other data"
         found.leave_out(files[1], "as a whole", why)
     if reading is None or not products:
         found.report(strict=True)

@@ -31,10 +31,7 @@ class Shopping(AgentEnv):
     """What both environments have in common: pages, actions, scores and ends."""
 
     template = TEMPLATE
-    verbs = (
-        ("search", "search[{words}]"),
-        ("click", "click[{text}]"),
-    )
+    verbs = (("search", "search[{words}]"), ("click", "click[{text}]"))
     rewards: ClassVar[tuple[str, ...]] = ("success", "score")
     observations: ClassVar[tuple[str, ...]] = OBSERVATIONS
 
@@ -277,9 +274,10 @@ class PublicWebShop(Shopping):
     Data:
         `data="auto"`: the folder `$WEBSHOP_DATA`; or a folder. It has `items_shuffle*.json`,
         `items_ins_v2*.json` and optionally `items_human_ins.json` (one file of each, plain, gzip
-        or xz). The type score needs the nouns of titles: `title_nouns.json` of the folder
-        ("stored"), else spaCy's ("spacy") if it is installed, else all but the most common words
-        ("words"); `info["title_nouns"]` says which.
+        or xz). `reading.notes` counts records of no product, products without a goal, and options
+        that cannot be chosen. The type score needs the nouns of titles: `title_nouns.json` of the
+        folder ("stored"), else spaCy's ("spacy") if it is installed, else all but the most common
+        words ("words"); `info["title_nouns"]` says which.
 
     Source:
         Yao et al., WebShop: Towards Scalable Real-World Web Interaction with Grounded Language

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 BACK, NEXT, PREVIOUS, BUY = "Back to Search", "Next >", "< Prev", "Buy Now"
 FEATURES = "Features"
 SUB_PAGES = ("Description", FEATURES, "Reviews", "Attributes")
+BUTTONS = frozenset(text.lower() for text in (BACK, NEXT, PREVIOUS, BUY, *SUB_PAGES))
 PER_PAGE = 10
 ADDRESS = "http://127.0.0.1:3000"
 SEPARATOR = " [SEP] "

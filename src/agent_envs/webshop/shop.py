@@ -10,6 +10,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from agent_envs.spaces import ACTION_LENGTH
@@ -185,6 +186,10 @@ class PublicShop(Shop):
         rng = random.Random(price_seed)
         self.prices = draw_prices(catalogue.products, rng)
         super().__init__(catalogue, make_goals(catalogue.products, self.prices, kind, rng))
+        values = [v for one in self.products for v in chain.from_iterable(one.options.values())]
+        fixed = [v for v in values if v in pages.BUTTONS or not self._can_click(v)]
+        said = "option values are shown and cannot be chosen"
+        catalogue.reading.note(catalogue.folder, fixed, len(values), said)
         self._match = lru_cache(maxsize=SCORES_KEPT)(self._match_product)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -1,6 +1,7 @@
 """The command assets."""
 
 import gzip
+import json
 import lzma
 import shlex
 import shutil
@@ -107,14 +108,13 @@ def test_check_names_every_record_where_none_is_good(call, tmp_path):
     (tmp_path / "qa.jsonl").write_text('{"question": 1}\n{"answers": []}\n')
     (tmp_path / "corpus.jsonl").write_text('{"id": "a", "title": "A", "text": "a"}\n')
     code, out, _ = call("assets", "check", tmp_path)
-    assert code == 1
-    assert "qa.jsonl, line 1: " in out
-    assert "qa.jsonl, line 2: " in out
-    row = '{"id": "q", "question": "who?", "answers": ["b"], "gold": ["a", "z"]}'
-    (tmp_path / "qa.jsonl").write_text(row)
-    code, out, _ = call("assets", "check", tmp_path)
-    assert code == 1
-    assert "tasks, q: corpus.jsonl has no passage 'z', which it needs" in " ".join(out.split())
+    assert (code, "jsonl, line 1: " in out, "jsonl, line 2: " in out) == (1, True, True)
+    product = dict.fromkeys(("name", "product_category", "category", "query"), "shoe")
+    (tmp_path / "items_shuffle.json").write_text(json.dumps([product | {"asin": "a"}]))
+    asked = {"instruction": "a shoe", "instruction_attributes": ["red"]}
+    (tmp_path / "items_ins_v2.json").write_text(json.dumps({"a": asked, "b": asked}))
+    out = call("assets", "check", tmp_path)[1]
+    assert "1 of 2 records are of no product and are left out, such as 'b'" in " ".join(out.split())
 
 
 def test_a_broken_link_costs_one_file_of_levels(tmp_path):

@@ -26,17 +26,8 @@ from agent_envs.ezpoints.rules import (
     remove_number,
 )
 
-# Of 12 first cards x 2 coins x 2 orders x 16 pairs of suits = 768 deals a first card has 64, and 32
-# for each side of its coin where the coin matters (2, 3, 4, 6).
-PAIRS = {
-    (2, 10): 288,  # 2 by sum 32; 10, J, Q and K 4 x 64
-    (3, 9): 96,  # 3 by sum 32; 9
-    (4, 8): 96,  # 4 by sum 32; 8
-    (5, 7): 128,  # 5; 7
-    (6, 6): 32,  # 6 by sum 32
-    (2, 6): 64,  # 2 by product 32; 6 by product 32
-    (3, 4): 64,  # 3 by product 32; 4 by product 32
-}
+# A pair of ranks has 2 orders x 16 pairs of suits = 32 deals, two sixes 16; four ranks count 10.
+PAIRS = {(2, 10): 128, (6, 6): 16} | dict.fromkeys([(3, 9), (4, 8), (5, 7), (2, 6), (3, 4)], 32)
 
 
 def count_pairs(split):
@@ -56,21 +47,22 @@ def evaluate_python(formula):
 
 
 @pytest.mark.parametrize(
-    ("split", "share"), [("all", 1), ("train", 12 / 16), ("val", 2 / 16), ("test", 2 / 16)]
+    ("split", "share"), [("all", 1), ("train", 1 / 2), ("val", 1 / 4), ("test", 1 / 4)]
 )
 def test_deals_as_counted_by_hand_in_every_split(split, share):
     assert count_pairs(split) == {pair: count * share for pair, count in PAIRS.items()}
-    hands = Counter(list_deals().values())
-    assert hands == Counter(hand[::-1] for hand in list_deals().values())
+    hands = {*list_deals().values()}
+    assert len(hands) == len(list_deals())  # no deal is there twice
+    assert hands == {hand[::-1] for hand in hands}
 
 
 def test_no_hand_is_in_two_splits():
     own = [{frozenset(list_deals()[task]) for task in open_panel(s).task_ids} for s in SPLITS[:3]]
     assert not any(a & b for a, b in itertools.combinations(own, 2))
-    assert sum(len(open_panel(split)) for split in SPLITS[:3]) == len(open_panel("all")) == 768
+    assert sum(len(open_panel(split)) for split in SPLITS[:3]) == len(open_panel("all")) == 304
     for split, suits in (("val", {"C", "H"}), ("test", {"D", "S"})):
         hands = [list_deals()[task] for task in open_panel(split).task_ids]
-        assert all({card.suit for card in hand} == suits for hand in hands)
+        assert all({card.suit for card in hand} <= suits for hand in hands)
 
 
 @pytest.mark.parametrize("pair", PAIRS)

@@ -175,12 +175,7 @@ GOOD = '{"id": 1, "text": "x"}\n'
         ("nothing.jsonl", None, MissingAsset, r"nothing\.jsonl"),
         ("empty.jsonl", "\n\n", BadAsset, r"empty\.jsonl has no passages"),
         ("none.jsonl", "", BadAsset, "has no passages"),
-        (
-            "cut.jsonl.gz",
-            gzip.compress(b"{}" * 99, mtime=0)[:-9],
-            BadAsset,
-            "is damaged",
-        ),
+        ("cut.jsonl.gz", gzip.compress(b"{}" * 99, mtime=0)[:-9], BadAsset, "is damaged"),
         ("bad.jsonl", GOOD + '{"id": 2}', BadAsset, r"bad\.jsonl, line 2: a passage needs"),
         ("bad.jsonl", GOOD + "no json", BadAsset, "line 2: Expecting value"),
         ("bad.jsonl", GOOD + "[1]", BadAsset, "line 2: a passage must be an object or a text"),

@@ -32,10 +32,7 @@ WAYS += [
 ]
 
 
-@pytest.mark.parametrize(
-    ("kind", "options", "actions"),
-    WAYS,
-)
+@pytest.mark.parametrize(("kind", "options", "actions"), WAYS)
 def test_it_searches_for_each_gold_passage_and_answers(make_env, kind, options, actions):
     env = make_env(kind, retriever="bm25", **options)
     env.reset(options={"task_id": "chad"})

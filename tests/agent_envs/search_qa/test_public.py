@@ -445,8 +445,7 @@ def paris(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("kind", "options"),
-    [(SearchQA, {}), (SearchQA, {"protocol": "verl_agent"}), (WikiSearch, {})],
+    ("kind", "options"), [(SearchQA, {}), (SearchQA, {"protocol": "verl_agent"}), (WikiSearch, {})]
 )
 @settings(max_examples=60)
 @given(replies=REPLIES, strict=st.booleans())

@@ -144,9 +144,9 @@ def test_a_bad_conversation_is_left_out(episodes, change, says):
         data = open_published(episodes(EPISODE | change, EPISODE))
     assert says in str(told[0].message)
     assert len(data.scenes) == len(data.reading.bad) == 1
-    with pytest.raises(BadAsset, match="1 of 2 records are bad"):
+    with pytest.raises(BadAsset, match="1 of 6 records are bad"):
         open_published(episodes(EPISODE | change, EPISODE), strict=True)
-    with pytest.raises(BadAsset, match="1 of 1 records are bad"):
+    with pytest.raises(BadAsset, match="1 of 5 records are bad"):
         open_published(episodes(EPISODE | change))
 
 
@@ -197,6 +197,30 @@ def test_missing_and_broken_files(folder, name, text, error, says):
         file.write_text(text)
     with pytest.raises(error, match=says):
         open_published(file.parent).panel("hard")
+
+
+def test_a_bad_record_costs_what_needs_it(folder):
+    profiles = folder(person={"first_name": "Bea"}) / "profiles"
+    for name, row, bad in (
+        ("environment_profiles.jsonl", SITUATION, {"env_id": "E2", "relationship": "9"}),
+        ("env_agent_combo_storages.jsonl", PAIRING, {"combo_id": "C2", "env_id": "E2"}),
+        ("agent_profiles.jsonl", PERSON, {"agent_id": "A3", "moral_values": [None]}),
+    ):
+        rows = [
+            *(profiles / name).read_text().split("\n\n"),
+            json.dumps(row | bad),
+            json.dumps(row),
+        ]
+        (profiles / name).write_text("\n".join(rows))
+    (profiles / "used_env.json").write_text('{"sotopia_hard_env": ["E1", "E7"]}')
+    # the changed records, those that repeat an id, and the pairing of the situation that is bad
+    with pytest.warns(UserWarning, match="6 of 10 records are bad"):
+        data = open_published(profiles)
+    assert data.panel("hard").task_ids == ("C1-0", "C1-1")
+    places = [int(bad.place.removeprefix("line ")) for bad in data.reading.bad]
+    assert places == [3, 4, 2, 3, 2, 3]  # of characters, situations and pairings
+    (note,) = data.reading.notes
+    assert "1 of 2 hard situations are not in environment_profiles.jsonl, such as 'E7'" in note
 
 
 def test_all_public_pairings_show_each_side_what_it_may_see(public_folder):

@@ -79,7 +79,8 @@ def folder_of(tmp_path_factory):
 
     def write(records, attributes, requests=None):
         folder = tmp_path_factory.mktemp("shop")
-        files = {"items_shuffle": records, "items_ins_v2": attributes, "items_human_ins": requests}
+        told = {one["asin"]: {} for one in records} | attributes
+        files = {"items_shuffle": records, "items_ins_v2": told, "items_human_ins": requests}
         for name, content in files.items():
             if content is not None:
                 (folder / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")

@@ -45,8 +45,7 @@ def make(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("name", "options"),
-    [*MODES, *(pytest.param(*one, marks=pytest.mark.long) for one in OTHERS)],
+    ("name", "options"), [*MODES, *(pytest.param(*one, marks=pytest.mark.long) for one in OTHERS)]
 )
 def test_anchors_have_all_that_decides(make, name, options):
     found = audit_anchors(make(name, **options), tasks=5, episodes=60)
