@@ -43,8 +43,8 @@ class GiGPO(OfOutcomes):
 
     Bias: deviations of groups and of states weight their turns; γ < 1 favours short ways; how many
     turns a state has depends on the trajectory's own later turns; and what wrappers pay for turns,
-    which A^E does not read, has ω of the weight of outcomes. With γ = 1 and "mean_norm" only the last two
-    remain, and the factor (n - 1) / n of means that include the turn itself.
+    which A^E does not read, has ω of the weight of outcomes. With γ = 1 and "mean_norm" only the
+    last two remain, and the factor (n - 1) / n of means that include the turn itself.
 
     Source: GiGPO (Feng et al., 2025), STAPO Eq. 6-7.
 
