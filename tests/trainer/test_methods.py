@@ -96,6 +96,10 @@ KEY = "OPENAI_API_KEY"
     [
         ([CRITIC, "credit.name=grpo"], "name=grpo returns advantages, .* mgr, or to reinforce"),
         (["credit.model=prm"], "name=mgr reads no implicit rewards: set it to istar or prime"),
+        (
+            [CRITIC, "credit.models.critic.cut_off=value"],
+            "cut_off=value needs sequences that go on",
+        ),
         ([CRITIC, "credit.models.critic.lam=2"], r"models\.critic\.lam = 2: .*equal to 1"),
         (
             [CRITIC, "credit.models.critic.learn=1"],
@@ -108,6 +112,10 @@ KEY = "OPENAI_API_KEY"
         ),
         (["credit.name=has", "credit.options={alpha='abc'}"], "credit.options of has"),
         (["credit.options={beta=[1]}"], "credit.options of mgr"),
+        (
+            ["credit.name=has", "credit.model=turnrd", "credit.models.turnrd.heads=3"],
+            "credit.models.turnrd: hidden=128 must be a multiple of heads=3",
+        ),
         (["credit.name=stapo", "credit.options={lam=true}"], "credit.options of stapo"),
         (
             ["credit.name=dpo", "credit.options={b=1}"],
@@ -237,6 +245,25 @@ def test_mgrs_algorithm_by_hand(tmp_path, monkeypatch):
     made = method.credit(Experience(1, [], turns, rows, np.random.default_rng(1), None, None)).rows
     found = np.array([np.subtract(row.returns, row.value) for row in made])
     assert found == pytest.approx(np.stack([first, last], 1))
+
+
+@pytest.mark.parametrize("context", ["history", "turn"])
+def test_a_limit_is_no_end_if_the_critic_says_what_follows(context, tmp_path):
+    """A critic that says 0.5 everywhere, γ = λ = 1: A is the outcome, or 0.5, less 0.5."""
+    policy = tiny()
+    rollout = play(policy, context=context)
+    for episode in rollout.episodes[1::2]:  # those without success
+        episode.truncated, episode.after_ids = True, list(policy.chat.opening("the end"))
+    for cut_off, after in (("end", 0.0), ("value", 0.5)):
+        options = [f"credit.models.critic.{one}" for one in (f"cut_off={cut_off}", "lam=1.0")]
+        method = make_method(chosen("credit.name=reinforce", CRITIC, *options))
+        method.begin(policy, tmp_path)
+        torch.nn.init.constant_(method.learner.model.head.bias, 0.5)
+        rows = method.credit(rollout).rows
+        owner = rollout.turns.trajectory[[row.turn[0] for row in rows]]
+        for row, number in zip(rows, owner, strict=True):
+            expected = [0.5, after - 0.5][number % 2]
+            assert np.subtract(row.returns, row.value) == pytest.approx(expected, abs=1e-6)
 
 
 def test_a_critic_learns_what_will_come_and_leaves_the_policy_alone(tmp_path):

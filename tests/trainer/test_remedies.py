@@ -128,6 +128,9 @@ CHECKED = {
         "env.invalid_penalty=0.0 env.wrappers={} credit.options.row_penalty=0.1"),
     "choose a method that reads rewards, e.g. credit.name=gigpo": (
         "alfworld grpo pocket eval.tasks=3 env.invalid_penalty=-0.1", "credit.name=gigpo"),
+    "set credit.models.critic.span=trajectory": (
+        "alfworld mgr pocket eval.tasks=3 credit.model=critic credit.models.critic.cut_off=value",
+        "credit.models.critic.span=trajectory"),
     "leave it out, or set credit.model": ("alfworld mgr pocket credit.models.critic.lam=0.5",
         "credit.model=critic"),
     ", or choose another method": ("sokoban mgr pocket eval.tasks=3", "credit.name=grpo"),

@@ -38,6 +38,15 @@ def prompts(episode: Episode) -> Iterator[dict[str, PromptTokens]]:
             past += step.images
 
 
+def make_end_row(episode: Episode) -> Row:
+    """Row of one token after all that an episode that was cut off has seen."""
+    seen = episode.steps if episode.context == "history" else []
+    ids = [token for step in seen for token in (*step.prompt_ids, *step.reply_ids)]
+    images = [*(image for step in seen for image in step.images), *episode.after_images]
+    ids += [*episode.after_ids, 0]
+    return Row(ids, at=[len(ids) - 1], turn=[0], logprobs=[0.0], images=tuple(images))
+
+
 def make_scored_row(prompt: PromptTokens, step: Step, turn: int) -> Row:
     """Row that scores the reply of one turn after a prompt."""
     size = len(step.reply_ids)

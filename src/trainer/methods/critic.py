@@ -27,6 +27,7 @@ from credit.rows import average_advantage
 from trainer.errors import RecipeError
 from trainer.learn.batch import annotate_rows
 from trainer.learn.learner import Learner
+from trainer.learn.prompts import make_end_row
 from trainer.learn.rows import join_values, minibatches, set_values
 from trainer.methods.method import Credited, Method, describe_turns
 from trainer.options import STRICT, AboveZero, Positive, Share
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from credit import Turns
     from trainer.learn.batch import Batch
+    from trainer.learn.rows import Row
     from trainer.methods.method import Experience
     from trainer.model.policy import Policy
     from trainer.recipe import Recipe
@@ -55,6 +57,8 @@ class CriticOptions:
         epochs: Passes over the rollouts of a step.
         span: What GAE runs over: a "turn" as a sample of its own (MGR, Algorithm 1, l. 30-32), or
             the "trajectory", whose later turns then pay an earlier one; "auto" is the turn for mgr.
+        cut_off: The value after an episode that a limit on turns or tokens has cut off: 0 as after
+            an "end", or the critic's "value" of what was seen then.
     """
 
     learning_rate: AboveZero = 1e-5
@@ -64,6 +68,7 @@ class CriticOptions:
     value_clip: AboveZero = 0.2
     epochs: Positive = 1
     span: Literal["auto", "turn", "trajectory"] = "auto"
+    cut_off: Literal["end", "value"] = "end"
 
 
 class Critic:
@@ -131,6 +136,13 @@ class WithCritic(Method):
                 "credit.model=none"
             )
         self.reads_reward = isinstance(self.estimator, credit.Reinforce)
+        span, mgr = self.options.span, isinstance(self.estimator, credit.MGR)
+        self.each_turn = span == "turn" or (span == "auto" and mgr)
+        if self.each_turn and self.options.cut_off == "value":
+            raise RecipeError(
+                "credit.models.critic.cut_off=value needs sequences that go on after a turn; set "
+                "credit.models.critic.span=trajectory"
+            )
 
     def begin(self, policy: Policy, folder: Path) -> None:
         """Make the critic of this policy."""
@@ -144,19 +156,11 @@ class WithCritic(Method):
         """Advantages by GAE; then the critic is trained on the same rows."""
         options = self.options
         rewards = compute_turn_rewards(self.estimator, experience.turns, experience.rng)
-        critic = self.learner.model
-        values = annotate_rows(
-            experience.rows,
-            critic.values,
-            tokens=self.update.tokens,
-            packed=self.update.packed,
-            device=critic.device,
-        )
+        if options.cut_off == "value":
+            rewards = rewards + options.gamma * self._value_ends(experience)
+        critic, values = self.learner.model, self._value(experience.rows)
         turn = torch.from_numpy(join_values(experience.rows, "turn"))
-        each_turn = options.span == "turn" or (
-            options.span == "auto" and isinstance(self.estimator, credit.MGR)
-        )
-        owner = np.arange(len(rewards)) if each_turn else experience.turns.trajectory
+        owner = np.arange(len(rewards)) if self.each_turn else experience.turns.trajectory
         advantage, returns = compute_gae(
             turn, values, rewards, owner, gamma=options.gamma, lam=options.lam
         )
@@ -173,6 +177,23 @@ class WithCritic(Method):
         advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
         each = average_advantage(advantage, turn.numpy(), len(experience.turns))
         return Credited(set_values(rows, advantage=advantage), each, figures)
+
+    def _value(self, rows: list[Row]) -> NDArray[np.float64]:
+        """Value before each reply token: -> [P]."""
+        critic, update = self.learner.model, self.update
+        how: dict[str, Any] = {"packed": update.packed, "device": critic.device}
+        return annotate_rows(rows, critic.values, tokens=update.tokens, **how)
+
+    def _value_ends(self, experience: Experience) -> NDArray[np.float64]:
+        """Value after the last turn of each trajectory that was cut off, 0 at all other turns: [N].
+
+        Gymnasium separates such ends, `truncated`, from those of a task, where nothing follows.
+        """
+        cut = {i: one for i, one in enumerate(experience.episodes) if one.after_ids}
+        after = np.zeros(len(experience.episodes))
+        after[[*cut]] = self._value([make_end_row(one) for one in cut.values()])
+        turns = experience.turns
+        return np.where(turns.last, after[turns.trajectory], 0.0)
 
     def state(self) -> dict[str, Any]:
         """The critic and its optimiser."""

@@ -70,6 +70,12 @@ class TurnRDOptions:
     clip: AboveZero = 2.0
     loss: TurnRDLoss = field(default_factory=TurnRDLoss)
 
+    def __post_init__(self) -> None:
+        if self.hidden % self.heads:
+            raise ValueError(
+                f"hidden={self.hidden} must be a multiple of heads={self.heads}, which divide it"
+            )
+
 
 @dataclass(frozen=True)
 class Stage:

@@ -80,6 +80,8 @@ class TokenEpisode(TextEpisode):
             partner_outcome=self.partner_outcome,
             answer=self.answer,
             answer_opening=opening,
+            after_ids=self.prompt if self.truncated else [],
+            after_images=self.images if self.truncated else [],
         )
 
     def past(self) -> Past:
