@@ -147,7 +147,7 @@ RICH = {"observation": "text_rich"}
 @pytest.mark.parametrize(
     ("episodes", "options"),
     [
-        (3, RICH),
+        (5, RICH),
         pytest.param(20, {"reward": "score"}, marks=LONG),
     ],
 )
