@@ -35,8 +35,8 @@ def find_pythons() -> list[str]:
     found = [sys.executable]
     for version in {declared[0], declared[-1]} - {own}:
         built = Path.home().glob(f".pyenv/versions/{version}.*/bin/python")
-        other = shutil.which(f"python{version}") or max(map(str, built), default="")
-        if not other:
+        other = next(filter(is_started, (f"python{version}", *map(str, built))), None)
+        if other is None:
             print(f"no Python {version} is installed here: not run")
             continue
         venv = f".venv-shake-{version}"
@@ -49,6 +49,13 @@ def find_pythons() -> list[str]:
         else:
             found.append(str(ROOT / venv / "bin" / "python"))
     return found
+
+
+def is_started(python: str) -> bool:
+    """Whether a Python starts: what pyenv puts on the PATH may start none."""
+    if (found := shutil.which(python)) is None:
+        return False
+    return not subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode
 
 
 def run_shuffled(python: str, workers: int, busy: int, seed: int) -> tuple[list[str], str]:
