@@ -35,8 +35,8 @@ from trainer.methods import Experience
 from trainer.run import report
 from trainer.run.checkpoint import Checkpoints
 from trainer.run.checks import check_folder
-from trainer.run.metrics import Metrics, Silent, describe, note_warning, open_tracker
-from trainer.run.run_folder import write_provenance
+from trainer.run.metrics import Metrics, Silent, abandon_steps, describe, note_warning, open_tracker
+from trainer.run.run_folder import step_of, write_provenance
 from trainer.run.session import Session
 from trainer.run.stopping import note_signals
 from trainer.scale import parallel
@@ -200,6 +200,8 @@ def _prepare(recipe: Recipe, folder: Path, lock: FolderLock, *, resume: bool) ->
     folder.mkdir(parents=True, exist_ok=True)
     lock.path.touch()
     if forked := _enter(recipe, folder, lock, resume=resume):
-        steps = [0, *Checkpoints(folder / "checkpoints").steps()]
-        note_warning(folder, max(steps), f"from here on with {forked}")
+        newest = Checkpoints(folder / "checkpoints").latest()
+        step = step_of(newest) if newest else 0
+        abandon_steps(folder, step)
+        note_warning(folder, step, f"from here on with {forked}")
     recipes.save(recipe, folder / "config.toml")

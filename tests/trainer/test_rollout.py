@@ -303,10 +303,7 @@ REFUSALS = {
         r"corridor/3 has \d+ tokens.*sampling\.max_tokens",
     ),
     "unsolved": (show(2, 4, 5), "solved none of 2 tasks in 2 turns"),
-    "expert": (
-        lambda: find_expert(rollouts(), "oracle"),
-        "Corridor has no oracle; use 'explorer'",
-    ),
+    "expert": (lambda: find_expert(rollouts(), "oracle"), "Corridor has no oracle; use 'explorer'"),
     "template's name": (
         make(template="alfworld"),
         r"prompt\.template must have the form package\.module:Name",

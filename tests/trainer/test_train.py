@@ -282,6 +282,19 @@ def test_what_errors_advise_is_what_resume_takes(corridor, tiny_folder, tmp_path
     assert len(metrics.read_log(tmp_path / metrics.WARNINGS, WarningRecord)) == 1
 
 
+def test_a_fork_leaves_the_steps_of_the_other_branch(corridor, tiny_folder, tmp_path):
+    given = ["sft.steps=1", "run.steps=2", "run.save_every=1", "update.skip_dead_groups=false"]
+    train(short(tiny_folder, *given), tmp_path, console=quiet())
+    before = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    shutil.rmtree(tmp_path / "checkpoints" / "step_3")
+    made = short(tiny_folder, *given, "update.learning_rate=5e-5")
+    train(made, tmp_path, resume=True, console=quiet())  # a warning would be an error
+    assert (tmp_path / "metrics.jsonl").read_text().splitlines()[:3] == before[:3]
+    assert figures(tmp_path)[3]["learning_rate"] == 5e-5
+    assert (tmp_path / "abandoned/1/metrics.jsonl").read_text().splitlines() == before[3:]
+    assert (tmp_path / "abandoned/1/eval/step_3.json").is_file()
+
+
 # A short room in the place of ALFWorld's, where it is the method that matters.
 ROOM = ["env.id=Corridor-v0", "env.data=auto", "env.games=0"]
 

@@ -48,10 +48,7 @@ class Conversations:
 
     @torch.inference_mode()
     def reply(
-        self,
-        rows: Sequence[int],
-        prompts: Sequence[Prompt],
-        seeds: Sequence[int | Sequence[int]],
+        self, rows: Sequence[int], prompts: Sequence[Prompt], seeds: Sequence[int | Sequence[int]]
     ) -> list[Reply]:
         """Append prompts to the conversations of `rows` and sample one reply for each.
 

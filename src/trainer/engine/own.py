@@ -110,9 +110,7 @@ class Gather(Generic[_Request, _Answer]):
     """
 
     def __init__(
-        self,
-        members: Iterable[int],
-        answer: Callable[[dict[int, _Request]], dict[int, _Answer]],
+        self, members: Iterable[int], answer: Callable[[dict[int, _Request]], dict[int, _Answer]]
     ) -> None:
         self.members = set(members)
         self._answer = answer

@@ -144,9 +144,7 @@ class WithPRM(Method):
         token = istar.token_rewards(logprobs, reference, beta=self.options.beta)
         rewards = segment_sum(token, turn, len(experience.turns)).numpy()
         turns = replace(
-            experience.turns,
-            turn_reward=rewards[:, None],
-            turn_reward_names=("implicit",),
+            experience.turns, turn_reward=rewards[:, None], turn_reward_names=("implicit",)
         )
         if self.options.level == "token":
             prime = isinstance(self.estimator, credit.Prime)

@@ -16,13 +16,7 @@ import gymnasium as gym
 from pydantic.dataclasses import dataclass
 
 import agent_envs
-from agent_envs.imports import (
-    find_creator,
-    has_option,
-    list_parameters,
-    load_object,
-    message_of,
-)
+from agent_envs.imports import find_creator, has_option, list_parameters, load_object, message_of
 from agent_envs.panels import nearest
 from credit.rewards import InvalidPenalty
 from trainer.errors import RecipeError

@@ -4,7 +4,8 @@ The lines may be copied to Weights & Biases or trackio. Where these write and wh
 network is up to their own settings, e.g. WANDB_MODE=offline. A resumed run continues its copy.
 
 A line is flushed to the disk before the run continues. A step that is repeated after a resume is
-not logged again; on a deterministic device its line would be the same.
+not logged again; on a deterministic device its line would be the same. Where a run goes on from an
+earlier step with another recipe, what it had written of later steps is moved to `abandoned/`.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from agent_envs.cli.console import format_seconds, make_console, show_data
 from agent_envs.imports import message_of
 from agent_envs.machine import append_line, explain_error, write_text
 from credit.filters import is_dead
+from trainer.run.run_folder import step_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -149,7 +151,8 @@ class Metrics:
         self.console = console or make_console()
         self.lines = {line["step"]: line for line in read_log(self.path)}
         write_text(self.path, "".join(f"{_dump(line)}\n" for line in self.lines.values()))
-        self._writer = SummaryWriter(str(folder / "tensorboard"))
+        fresh = max(self.lines, default=-1) + 1  # events of steps that were abandoned are hidden
+        self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=fresh)
         self._trackers = trackers
         self._totals = dict(totals)
         self._bars: dict[str, TaskID] = {}
@@ -182,7 +185,7 @@ class Metrics:
         if before is not None:
             shared = sorted(before.keys() & line.keys())  # what was the last step was evaluated
             one, other = (_drop_clocks({key: a[key] for key in shared}) for a in (before, line))
-            if one != other:
+            if any(not _is_close(one[key], other[key]) for key in one):
                 warnings.warn(
                     f"step {step}, repeated after a resume, differs from its line in {self.path}, "
                     "which is kept: options were changed, or this device is not deterministic",
@@ -264,6 +267,22 @@ def note_warning(folder: Path, step: int, text: str) -> None:
         append_line(path, line)
 
 
+def abandon_steps(folder: Path, step: int) -> None:
+    """Move what a run wrote of the steps after this one to a folder of its own in `abandoned/`."""
+    beside = folder / "abandoned" / str(1 + len([*folder.glob("abandoned/*")]))
+    for name in ("metrics.jsonl", WARNINGS):
+        lines = read_log(folder / name, dict[str, Any])
+        if later := [line for line in lines if line["step"] > step]:
+            beside.mkdir(parents=True, exist_ok=True)
+            write_text(beside / name, "".join(f"{_dump(line)}\n" for line in later))
+            kept = (line for line in lines if line not in later)
+            write_text(folder / name, "".join(f"{_dump(line)}\n" for line in kept))
+    for path in [*folder.glob("eval/step_*"), *folder.glob("episodes/step_*")]:
+        if step_of(path) > step:
+            (beside / path.parent.name).mkdir(parents=True, exist_ok=True)
+            path.replace(beside / path.parent.name / path.name)
+
+
 class Silent:
     """The log of a process that writes none: that of process 0 is the log of the run."""
 
@@ -337,7 +356,14 @@ def _dump(line: Mapping[str, Any]) -> str:
     return json.dumps(finite)
 
 
-def _drop_clocks(line: Mapping[str, Any]) -> str:
-    """A line without what differs between two runs of the same seed."""
+def _drop_clocks(line: Mapping[str, Any]) -> dict[str, Any]:
+    """A line, as it is written, without what differs between two runs of the same seed."""
     kept = {k: v for k, v in line.items() if not k.startswith("endpoint_")}
-    return _dump({k: v for k, v in kept.items() if not k.endswith(CLOCKS)})
+    found: dict[str, Any] = json.loads(_dump(kept))
+    return {k: v for k, v in found.items() if not k.endswith(CLOCKS)}
+
+
+def _is_close(one: Any, other: Any) -> bool:
+    """Whether two values are the same up to last bits, which free options may change."""
+    numbers = isinstance(one, (int, float)) and isinstance(other, (int, float))
+    return math.isclose(one, other, rel_tol=1e-3, abs_tol=1e-6) if numbers else one == other

@@ -20,21 +20,7 @@ from agent_envs.cli import figures
 from agent_envs.cli.console import format_seconds, make_printable
 from agent_envs.machine import read_json, write_text
 from trainer.errors import RecipeError
-from trainer.run import curves, diagnosis, metrics, rollouts
-from trainer.run.run_folder import (
-    PROVENANCE,
-    FailureRecord,
-    Provenance,
-    RunFolder,
-    WarningRecord,
-    read_config,
-    read_credit,
-    read_ladder,
-    read_step,
-    read_truth,
-    step_of,
-    total_steps,
-)
+from trainer.run import curves, diagnosis, metrics, rollouts, run_folder
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -89,19 +75,24 @@ def render(folder: Path) -> tuple[str, list[str]]:
     import matplotlib as mpl
     from markupsafe import Markup
 
-    run = RunFolder(folder)
-    options, recipe = read_config(folder)
+    run = run_folder.RunFolder(folder)
+    options, recipe = run_folder.read_config(folder)
     lines = metrics.read_log(folder / "metrics.jsonl")
     evaluations = run.read_evaluations()
     start, end = (evaluations[0], evaluations[-1]) if len(evaluations) > 1 else (None, None)
     recorded = {
-        "failures": run.read("failures/*.json", partial(read_json, kind=FailureRecord)),
-        "warnings": run.read(metrics.WARNINGS, partial(metrics.read_log, kind=WarningRecord)),
-        "provenance": run.read(PROVENANCE, partial(read_json, kind=Provenance)),
-        "truth": run.read("truth/ranking.txt", read_truth),
+        "failures": run.read("failures/*.json", partial(read_json, kind=run_folder.FailureRecord)),
+        "warnings": run.read(
+            metrics.WARNINGS, partial(metrics.read_log, kind=run_folder.WarningRecord)
+        ),
+        "provenance": run.read(
+            run_folder.PROVENANCE, partial(read_json, kind=run_folder.Provenance)
+        ),
+        "truth": run.read("truth/ranking.txt", run_folder.read_truth),
     }
     env_id, split = recipe["env"]["id"], evaluations[-1][1].split if evaluations else ""
-    ladders = run.read("ladder.json", partial(read_ladder, env=env_id, split=split))
+    ladders = run.read("ladder.json", partial(run_folder.read_ladder, env=env_id, split=split))
+    levels = ladders[0].levels if ladders else {}
     with mpl.rc_context(figures.STYLE):
         html = _compile_page().render(
             palette=Markup(figures.write_palette(":root")),  # noqa: S704 - of this package
@@ -109,8 +100,8 @@ def render(folder: Path) -> tuple[str, list[str]]:
             options=options,
             evaluations=evaluations,
             test=evaluation.compare_paired(start[1], end[1]) if start and end else None,
-            pace=estimate_pace(lines, total_steps(recipe)),
-            success=curves.draw_success(lines, evaluations, ladders[0].levels if ladders else {}),
+            pace=estimate_pace(lines, run_folder.total_steps(recipe)),
+            success=curves.draw_success(lines, evaluations, levels),
             ladders=ladders,
             values=curves.draw_values(lines),
             groups=read_groups(run),
@@ -136,7 +127,7 @@ def _compile_page() -> Template:
 
 
 def read_evidence(
-    run: RunFolder, folder: Path, lines: Sequence[dict[str, Any]]
+    run: run_folder.RunFolder, folder: Path, lines: Sequence[dict[str, Any]]
 ) -> diagnosis.Evidence | None:
     """The rollouts of the last recorded step and the log up to it; None if there are none."""
     last = run.list_files("episodes/step_[0-9]*.parquet")[-1:]
@@ -147,24 +138,30 @@ def read_evidence(
     except (ImportError, RecipeError):  # without torch; of another version
         return None
     for path in last:
-        for played in run.read(path, read_step):
-            step = step_of(path)
+        for played in run.read(path, run_folder.read_step):
+            step = run_folder.step_of(path)
             before = [line for line in lines if line.get("stage") == "rl" and line["step"] <= step]
             return diagnosis.Evidence(made, played, before)
     return None
 
 
-def read_groups(run: RunFolder) -> list[rollouts.Group]:
+def read_groups(run: run_folder.RunFolder) -> list[rollouts.Group]:
     """What the page shows of the last and the first recorded step."""
     paths = run.list_files("episodes/step_[0-9]*.parquet")
     groups = []
     for path in dict.fromkeys((*paths[-1:], *paths[:1])):
-        for played in run.read(path, read_step):
+        for played in run.read(path, run_folder.read_step):
             turns = sum(len(episode.steps) for episode in played)
             saved = path.with_suffix(".npy")
-            credit = run.read(saved, partial(read_credit, turns=turns)) if saved.exists() else []
+            credit = (
+                run.read(saved, partial(run_folder.read_credit, turns=turns))
+                if saved.exists()
+                else []
+            )
             groups.append(
-                rollouts.choose_group(step_of(path), played, credit[0] if credit else None)
+                rollouts.choose_group(
+                    run_folder.step_of(path), played, credit[0] if credit else None
+                )
             )
     return groups
 

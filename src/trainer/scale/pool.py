@@ -231,13 +231,7 @@ class Player:
         return kept.attempt(part.tasks, sampler, order.seed, first=part.first)
 
     def _open(
-        self,
-        version: int,
-        first: int,
-        seeds: Sequence[int],
-        decoding: Decoding,
-        *,
-        fresh: bool,
+        self, version: int, first: int, seeds: Sequence[int], decoding: Decoding, *, fresh: bool
     ) -> VLLMSession:
         chat = self._reader.chat
         return VLLMSession(self._servers, chat, version, seeds, decoding, fresh, first)

@@ -44,10 +44,7 @@ def test_the_version_is_the_distributions_and_help_of_retrieval_names_what_there
         ([*TRAIN, "credit.options.beeta=1"], "beta"),
         ([*TRAIN, "env.id=AlfWord-v0"], "AlfWorld"),
         ([*TRAIN, "env.options.task_typ=x"], "task_types"),
-        (
-            [*TRAIN, "env.options.facts='no'"],
-            "facts must be a bool, got 'no'",
-        ),
+        ([*TRAIN, "env.options.facts='no'"], "facts must be a bool, got 'no'"),
         ([*TRAIN, "env.split=trian"], "unknown split 'trian', did you mean 'train'"),
         (
             [*TRAIN, "run.threads=1000000"],
