@@ -142,13 +142,12 @@ class Episodes:
     """
 
     def __init__(self, env, count):
-        from trainer.learn.sft import FORM
-        from trainer.play.environments import PromptOptions, make_env, reply_form
+        from trainer.play.environments import PromptOptions, find_form, make_env
         from trainer.play.records import Task
 
         made = make_env(env, PromptOptions(), split=env.split)
         ids = made.unwrapped.panel.task_ids
-        form, kind = reply_form(made) or FORM, next(iter(experts_of(type(made.unwrapped))))
+        form, kind = find_form(made), next(iter(experts_of(type(made.unwrapped))))
         self.tasks = [Task(ids[n % len(ids)], n, n) for n in range(count)]
         self.replies, self.ends = [], []
         for task in self.tasks:
@@ -157,7 +156,7 @@ class Episodes:
             while not done:
                 anchors.append(info["anchor"])
                 thought, action = player.think(), player.act()
-                replies.append(form.format(thought=thought, action=action))
+                replies.append(form.write(action, thought))
                 _, reward, ended, cut, info = made.step(replies[-1])
                 done = ended or cut
             self.replies.append(replies)

@@ -29,6 +29,7 @@ import numpy as np  # noqa: E402
 import agent_envs  # noqa: E402, F401  registers the ids
 from agent_envs_adapters.episodes import Episodes, TextEpisode  # noqa: E402
 from agent_envs_adapters.remote import Remote  # noqa: E402
+from trainer.play.environments import find_form  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -140,8 +141,7 @@ def replies(played: TextEpisode, rng: random.Random) -> str:
     action = rng.choice([*played.info["admissible_actions"], "fly", "search[red shoes]", "look"])
     if rng.random() < 0.1:
         return action
-    form = inner.reply_form or "<think>{thought}</think><action>{action}</action>"
-    return form.format(thought="so", action=action)
+    return find_form(inner).write(action, "so")
 
 
 def compared(name: str, url: str) -> str:

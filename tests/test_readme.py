@@ -16,17 +16,10 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[1]
 PAGES = (
-    "README.md",
-    "docs/appworld.md",
-    "docs/audit.md",
-    "docs/environments.md",
-    "docs/integrations.md",
-    "docs/integrations/gymnasium.md",
-    "docs/puzzles.md",
-    "docs/search_qa.md",
-    "docs/sotopia.md",
-    "docs/webshop.md",
-)
+    "README.md", "docs/appworld.md", "docs/audit.md", "docs/environments.md",
+    "docs/integrations.md", "docs/integrations/gymnasium.md", "docs/puzzles.md",
+    "docs/search_qa.md", "docs/sotopia.md", "docs/webshop.md",
+)  # fmt: skip
 GATE = ("README.md", "docs/environments.md", "docs/integrations.md")  # the others are `long`
 BROWSER = pytest.mark.skipif(not shutil.which("chromedriver"), reason="no Chromium")
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?", re.DOTALL | re.MULTILINE)

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
     from agent_envs.contract import AgentEnv
 
+# The place of an image in a prompt.
 IMAGE = "<image>"
-"""The place of an image in a prompt."""
+# The parts that a blind prompt can leave out; "both" is goal and history.
 BLIND = ("both", "goal", "history", "observation")
-"""The parts that a blind prompt can leave out; "both" is goal and history."""
 
 
 def leave_out_goal(observation: str, goal: str) -> str:

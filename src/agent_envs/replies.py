@@ -1,4 +1,4 @@
-"""Replies of a model: thoughts, blocks between tags, code fences, and ParseReply.
+"""Replies of a model: their form, thoughts, blocks between tags, code fences, and ParseReply.
 
 A malformed reply is an invalid turn. What a thought has inside is never read: a model drafts there.
 """
@@ -6,6 +6,7 @@ A malformed reply is an invalid turn. What a thought has inside is never read: a
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple, SupportsFloat
 
 import gymnasium as gym
@@ -16,12 +17,9 @@ from agent_envs.options import check_options
 from agent_envs.panels import one_of
 from agent_envs.spaces import OBSERVATION_LENGTH, FreeText
 
-TAGS = ("think", "action")
-"""The tags of a reply; the last has the action."""
-THOUGHTS = ("think", "reasoning")
-"""Tags of a thought."""
+TAGS = ("think", "action")  # the tags of a reply; the last has the action
+THOUGHTS = ("think", "reasoning")  # tags of a thought
 OPENINGS = tuple(f"<{tag}>" for tag in THOUGHTS)
-"""What a thought begins with."""
 _THOUGHT = re.compile(rf"(</?(?:{'|'.join(THOUGHTS)})>)")
 _THOUGHT_TAGS = r"(?:\w+[:_])?think(?:ing)?|thoughts?|reason|reflection|scratchpad"
 _HEADER = r"(?:[^<]|<\|constrain\|>)*<\|message\|>"
@@ -42,7 +40,8 @@ _ANSWER = re.compile(
     r"|(?:<\|(?:return|end|eom|im_end|eot_id|endoftext)\|>|</s>|<end_of_turn>)\s*\Z"
     r"|<\|(?:START|END)_RESPONSE\|>|<\|(?:begin|end)_of_solution\|>"
 )
-"""Marks that families of models write: of a thought's start and end, of an answer."""
+# Marks that families of models write: of a thought's start and end, of an answer.
+_WRAPPED = re.compile(r"\s*<(answer|response)>(.*)</\1>\s*", re.DOTALL)
 _FENCE = re.compile(r"```\w*[ \t]*\r?\n(.*)```", re.DOTALL)
 
 
@@ -120,6 +119,17 @@ def unwrap_fence(text: str) -> str:
     return fence[1].strip() if fence and "```" not in fence[1] else text
 
 
+def unwrap_answer(said: str, tags: tuple[str, ...] = ()) -> str:
+    """What a reply says without the `<answer>` or `<response>` that some families write around it.
+
+    If the reply has blocks of `tags`, only a wrapper around one of another tag is left out.
+    """
+    found = _WRAPPED.fullmatch(said)
+    if not found or (tags and not any(f"<{t}>" in found[2] for t in tags if t != found[1])):
+        return said
+    return found[2]
+
+
 def read_action(reply: str, tags: tuple[str, ...] = TAGS) -> str | None:
     """The last tag's text; None unless `reply` is exactly one block per tag, in order.
 
@@ -134,6 +144,7 @@ def read_action(reply: str, tags: tuple[str, ...] = TAGS) -> str | None:
             return None
     else:
         _, rest, outside = split_thoughts(reply)
+    rest = unwrap_answer(rest, tags)
     if _THOUGHT.search(rest) or any(
         rest.count(mark) != 1 for tag in tags for mark in (f"<{tag}>", f"</{tag}>")
     ):
@@ -150,8 +161,50 @@ def guess_action(reply: str, tag: str) -> str | None:
 
     Thoughts are left out, also one without an end.
     """
-    said = split_thoughts(reply).said
+    said = unwrap_answer(split_thoughts(reply).said)
     return said.rpartition(f"<{tag}>")[2].partition(f"</{tag}>")[0].strip() or None
+
+
+@dataclass(frozen=True)
+class Form:
+    """The form of a reply: how it is written, requested, ended and read.
+
+    Args:
+        text: A reply with {thought} and {action} in their places.
+        tags: Those of its blocks, the last around the action; () if the environment reads the whole
+            reply itself.
+    """
+
+    text: str
+    tags: tuple[str, ...] = field(default=(), compare=False)
+
+    @classmethod
+    def of_tags(cls, tags: tuple[str, ...]) -> Form:
+        """A block per tag."""
+        thoughts = [write_block(tag, "{thought}") for tag in tags[:-1]]
+        return cls("".join([*thoughts, write_block(tags[-1], "{action}")]), tags)
+
+    @property
+    def instruction(self) -> str:
+        """What asks for a reply of this form."""
+        form = self.write("your action", "your thoughts")
+        return f"Solve the task, one action per reply. Reply with {form}."
+
+    @property
+    def stop(self) -> str:
+        """What follows the action; a reply ends there."""
+        return self.text.rpartition("{action}")[2]
+
+    def write(self, action: str, thought: str = "") -> str:
+        """A reply."""
+        return self.text.format(thought=thought, action=action)
+
+    def read(self, reply: str) -> str | None:
+        """The action of a reply; None if it is not of this form."""
+        return read_action(reply, self.tags)
+
+
+FORM = Form.of_tags(TAGS)
 
 
 class ParseReply(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
@@ -190,12 +243,9 @@ class ParseReply(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         one_of("on_malformed", on_malformed, ("skip", "attempt"))
         if not tags:
             raise ValueError(f"ParseReply needs the action's tag at least, got tags={tags!r}")
-        self.tags = tuple(tags)
-        self.on_malformed = on_malformed
-        self.notice = (
-            "The reply was not understood and nothing was done. Reply exactly in this form: "
-            + "".join(write_block(tag, "...") for tag in self.tags)
-        )
+        self.form, self.on_malformed = Form.of_tags(tuple(tags)), on_malformed
+        said = "The reply was not understood and nothing was done. Reply exactly in this form: "
+        self.notice = said + self.form.write("...", "...")
         self.action_space = FreeText(OBSERVATION_LENGTH)
 
     def reset(
@@ -213,10 +263,10 @@ class ParseReply(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         """
         if not isinstance(reply, str):
             raise TypeError(f"a reply is a string, got {reply!r:.60} ({type(reply).__name__})")
-        parsed = read_action(reply, self.tags)
+        parsed = self.form.read(reply)
         action = parsed
         if parsed is None and self.on_malformed == "attempt":
-            action = guess_action(reply, self.tags[-1])
+            action = guess_action(reply, self.form.tags[-1])
         step = self.env.step(Malformed(self.notice) if action is None else action)
         observation, reward, terminated, truncated, info = step
         if parsed is None:

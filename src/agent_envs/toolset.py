@@ -21,13 +21,13 @@ from gymnasium.spaces import Text
 
 from agent_envs.contract import Malformed
 from agent_envs.panels import nearest
-from agent_envs.replies import ParseReply, unwrap_agent_env
+from agent_envs.replies import Form, ParseReply, unwrap_agent_env
 
 if TYPE_CHECKING:
     import gymnasium as gym
 
+# The tool that takes any action as text.
 ACT = "act"
-"""The tool that takes any action as text."""
 _Made = TypeVar("_Made")
 _Calls = SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None]
 
@@ -272,9 +272,8 @@ class Toolset:
             return Malformed(f"{said}; there are {', '.join(self.tools)}.")
         if wrong := _find_mistake(tool.parameters, arguments):
             return Malformed(f"{name}: {wrong}.")
-        action = _FORMS.format(tool.form, **arguments)
-        form = self.inner.reply_form
-        return form.format(thought="", action=action) if form else action
+        form = Form(self.inner.reply_form or "{action}")
+        return form.write(_FORMS.format(tool.form, **arguments))
 
 
 def _find_mistake(parameters: Sequence[str], arguments: Any) -> str:

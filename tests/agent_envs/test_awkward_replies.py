@@ -15,12 +15,9 @@ THOUGHTS = [  # {good} is what the model commits to, {bad} what it only consider
     ("<think>close with </think>, so {bad}</think>{good}", True),
     ("<think>in <think> </think> tags, {bad}</think>{good}", True),
     ("<think>one says <think> first, {bad}</think>\r\n{good}\r\n", True),
-    ("<THINK>{bad}</THINK>{good}", True),
-    ("<think >{bad}</think >{good}", True),
-    ("<thinking>{bad}</thinking>{good}", True),
-    ("◁think▷{bad}◁/think▷{good}", True),
-    ("<|begin_of_thought|>{bad}<|end_of_thought|>{good}", True),
-    ("{bad}[/THINK]{good}", True),
+    ("<THINK>{bad}</THINK>{good}", True), ("<think >{bad}</think >{good}", True),
+    ("<thinking>{bad}</thinking>{good}", True), ("◁think▷{bad}◁/think▷{good}", True),
+    ("<|begin_of_thought|>{bad}<|end_of_thought|>{good}", True), ("{bad}[/THINK]{good}", True),
     ("{bad}</seed:think>{good}", True),
     ("{bad}<|END_THINKING|><|START_RESPONSE|>{good}<|END_RESPONSE|>", True),
     ("{bad}<channel|>{good}", True),
@@ -32,23 +29,16 @@ THOUGHTS = [  # {good} is what the model commits to, {bad} what it only consider
     ("<longcat_think>{bad}</longcat_think>{good}</s>", True),
     ("<mm:think>{bad}</mm:think><scratchpad>{bad}</scratchpad>{good}<|im_end|>", True),
     ("<reflection>{bad}</reflection><reason>{bad}</reason>{good}", True),
-    ("<unused94>thought\n{good}", False),
-    ("analysisMaybe {bad}assistantfinal{good}", True),
+    ("<unused94>thought\n{good}", False), ("analysisMaybe {bad}assistantfinal{good}", True),
     ("<think></thi</think>nk>{bad}</think>{good}", True),
     ("<think>[THINK]{bad}[/THINK] {bad}</think>{good}", True),
     ("<think>\n```\n</think>\n```\n{bad}</think>{good}", True),
-    ("<think>Not <reasoning>{bad}</reasoning> {bad}</think>{good}", True),
-    ("", False),
-    ("<think>{good}", False),
-    ("{good}</think>", False),
-    ("<think>{good}</think>", False),
-    ("<think>a</think>{good}</think>", False),
-    ("[THINK]{good}", False),
-    ("<Thinking>{good}", False),
-    ("<|channel|>analysis<|message|>{good}", False),
-    ("analysisWe could {good}", False),
-    ("<|START_THINKING|>{good}<|END_THINKING|>", False),
-]
+    ("<think>Not <reasoning>{bad}</reasoning> {bad}</think>{good}", True), ("", False),
+    ("<think>{good}", False), ("{good}</think>", False), ("<think>{good}</think>", False),
+    ("<think>a</think>{good}</think>", False), ("[THINK]{good}", False),
+    ("<Thinking>{good}", False), ("<|channel|>analysis<|message|>{good}", False),
+    ("analysisWe could {good}", False), ("<|START_THINKING|>{good}<|END_THINKING|>", False),
+]  # fmt: skip
 TOOL = '<tool>{"name": "wiki_search", "args": {"query": "town"}}</tool>'
 CODE = "print(apis.supervisor.show_profile())"
 BLOCK = f"\n```python\n{CODE}\n```"
@@ -101,6 +91,7 @@ OWN = {  # replies of one reader, and the action that it takes
         (f"{T}\u200b<action>right</action>", NOTHING),
         (f"{T}<action>right</action><action>right</action>", NOTHING),
         (f"{T}<action>right</action>{T}", NOTHING),
+        (f"{T}<answer><action>right</action></answer>", "right"),
         (f'{T}<tool_call>{{"name": "right"}}</tool_call>', NOTHING),
         (f"{T}<action>right</action>\udfff", NOTHING),
     ],
@@ -109,6 +100,8 @@ OWN = {  # replies of one reader, and the action that it takes
         (f"{T}**<search>town</search>**", "<search>town</search>"),
         (f"{T}```\n<search>town</search>\n```", "<search>town</search>"),
         (f"{T}<search>town</search>{T}", "<search>town</search>"),
+        (f"{T}<answer><search>town</search></answer>", "<search>town</search>"),
+        (f"{T}<response>\n<search>town</search>\n</response>", "<search>town</search>"),
         (f"{T}<Search>town</Search>", NOTHING),
         (f"{T}<search>town</answer>", NOTHING),
         (f"{T}<search>town</search> or <answer> Beijing </answer>", NOTHING),
@@ -123,7 +116,9 @@ OWN = {  # replies of one reader, and the action that it takes
     ],
     "appworld": [
         (f"{T}1. Look:{BLOCK}".replace("\n", "\n   "), CODE),
-        (f"{T}{BLOCK}\nOutput: x\n{T}\n```python\nprint(2)\n```", CODE),
+        (f"{T}{BLOCK}\nOutput: x\n{T}\n```python\nprint(2)\n```", NOTHING),
+        (f"[BEGIN DRAFT]{BLOCK}\n[END DRAFT]{BLOCK}", NOTHING),
+        (f"{T}<answer>{BLOCK}\n</answer>", CODE),
         (f"{T}{BLOCK}<think>then", CODE),
         (f"{T}{BLOCK}".replace("\n", "\r\n"), CODE),
         (f"{T}<code>{CODE}</code>", NOTHING),
@@ -154,7 +149,10 @@ def test_a_reply_is_taken_exactly_or_not_at_all(name):
 ACT = '{"action_type": "speak", "argument": "Good morning."}'
 
 
-@pytest.mark.parametrize("good", ["Good morning.", ACT, f"```json\n{ACT}\n```"])
+WAYS = ["Good morning.", ACT, f"```json\n{ACT}\n```", f"<answer>\n{ACT}</answer>"]
+
+
+@pytest.mark.parametrize("good", WAYS)
 @pytest.mark.parametrize("said", [said for said, is_said in THOUGHTS if is_said])
 def test_nobody_speaks_a_thought(said, good):
     assert parse_act(said.format(good=good, bad="My limit is 11.")).argument == "Good morning."
@@ -164,15 +162,10 @@ def test_nobody_speaks_a_thought(said, good):
     "said",
     [
         *(said.format(good="My limit is 11.") for said, is_said in THOUGHTS if not is_said),
-        "<Action>Good morning.</Action>",
-        f"<tool_call>{ACT}</tool_call>",
-        f"[TOOL_CALLS][{ACT}]",
-        f"{ACT[:-1]},}}",
-        ACT.replace('"', "'"),
-        f"**{ACT}**",
-        f"{ACT}{ACT}",
+        "<Action>Good morning.</Action>", f"<tool_call>{ACT}</tool_call>", f"[TOOL_CALLS][{ACT}]",
+        f"{ACT[:-1]},}}", ACT.replace('"', "'"), f"**{ACT}**", f"{ACT}{ACT}",
     ],
-)
+)  # fmt: skip
 def test_what_nobody_says(said):
     with pytest.raises(ValueError, match="An act is plain text"):
         parse_act(said)

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from agent_envs.experts import expert
-from trainer.play.environments import reply_form
+from agent_envs.replies import FORM
+from trainer.play.environments import find_form
 
-FORM = "<think>{thought}</think><action>{action}</action>"
-WAIT = FORM.format(thought="I wait.", action="look")
+WAIT = FORM.write("look", "I wait.")
 
 
 TEMPLATE = (
@@ -92,9 +92,9 @@ def check_reload(module, peer, remove, monkeypatch):
 def solution(episodes, **task):
     """The explorer's replies to a task, and the episode that they made."""
     episode, replies = episodes.start(**task), []
-    explorer, form = expert(episode.env), reply_form(episode.env) or FORM
+    explorer, form = expert(episode.env), find_form(episode.env)
     while not episode.done:
-        replies.append(form.format(thought="I do it.", action=explorer.act()))
+        replies.append(form.write(explorer.act(), "I do it."))
         episode.step(replies[-1])
     episodes.release(episode)
     assert episode.success

@@ -20,11 +20,11 @@ import agent_envs_adapters as integrations
 import credit
 from agent_envs import AgentEnv, Panel, Turn, expert
 from agent_envs.experts import experts_of
+from agent_envs.replies import FORM
 from agent_envs_adapters.episodes import Episodes, text_episodes
 from credit.rows import TurnRecord
 from tests.trainer.conftest import Script
 from trainer.play.environments import Env, PromptOptions
-from trainer.play.episode import INSTRUCTION
 from trainer.play.records import Task
 from trainer.play.rollout import Rollouts
 
@@ -48,7 +48,7 @@ def played(episodes, *replies, task="corridor/3"):
 def test_a_conversation():
     episode = Episodes("Corridor-v0").start(task="corridor/2", seed=0)
     assert (episode.task_id, episode.goal) == ("corridor/2", "Walk 2 steps.")
-    assert episode.message == f"{INSTRUCTION}\n\nYou stand at 0."
+    assert episode.message == f"{FORM.instruction}\n\nYou stand at 0."
     assert episode.images == []
     assert episode.step(EAST) == ("You stand at 1.", False)
     assert episode.step(EAST) == ("You stand at 2.", True)

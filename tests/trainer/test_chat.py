@@ -2,7 +2,6 @@
 
 import pytest
 
-from agent_envs.replies import read_action
 from trainer.model.chat import Chat
 from trainer.model.policy import Policy
 
@@ -74,14 +73,6 @@ CHATML = (
 )
 
 
-ODD = (
-    "{% for m in messages %}<|im_start|>{{ m['role'] }}{% if m['role'] == 'assistant' %}"
-    "{% if m['thinking'] %}<|pad|>{{ m['thinking'] }}<|pad|>{% endif %}<|begin|>{% endif %}"
-    "{{ m['content'] }}<|im_end|>{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant{% endif %}"
-)
-
-
 @pytest.mark.parametrize(
     ("template", "message"),
     [
@@ -91,10 +82,6 @@ ODD = (
         (CHATML.replace("MARK", "loop.index > 20"), r"after 10 replies and .* after the first"),
         (CHATML.replace("MARK", "messages|length > 150"), r"after 99 replies and .* after"),
         (CHATML.replace("MARK", "nothing.there"), r"cannot write a conversation \('nothing'"),
-        (
-            ODD,
-            r"marks thoughts in a way that is not known \(\('<\|pad\|>', '<\|pad\|><\|begin\|>'\)",
-        ),
     ],
 )
 def test_unusable_templates_are_refused(template, message):
@@ -104,74 +91,10 @@ def test_unusable_templates_are_refused(template, message):
         Chat(tokenizer)
 
 
-THINKING = CHATML.replace("MARK", "false").replace(
-    "assistant\n{% endif %}",
-    "assistant\n{% if enable_thinking is false %}<think>\n\n</think>\n\n{% else %}<think>\n"
-    "{% endif %}{% endif %}",
-)
-CHANNELS = (
-    "{% for m in messages %}<|head|>{{ m['role'] }}"
-    "{% if m['role'] == 'assistant' %}{% if m['thinking'] %}<|channel|>analysis<|message|>"
-    "{{ m['thinking'] }}<|end|><|head|>assistant{% endif %}<|channel|>final{% endif %}<|message|>"
-    "{{ m['content'] }}"
-    "{% if loop.last and m['role'] == 'assistant' %}<|return|>{% else %}<|end|>{% endif %}"
-    "{% endfor %}{% if add_generation_prompt %}<|head|>assistant{% endif %}"
-).replace("<|head|>", "<|start|>")
-LISTS = (
-    "{% for m in messages %}<|im_start|>{{ m['role'] }}:"
-    "{% for part in m['content'] %}{{ part['text'] }}{% endfor %}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant:{% endif %}"
-)
 TOOLS = (
     "{% for m in messages %}{% if m['content'].startswith('<tool_response>') %}"
     "{{ raise_exception('No user query found in messages.') }}{% endif %}{% endfor %}"
 ) + CHATML.replace("MARK", "false")
-
-
-OTHER = (  # Replies of the past without the header that the prompt has.
-    "{% for m in messages %}{{ m['content'] }}<|im_end|>{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>{% endif %}"
-)
-
-
-def thinker(template):
-    tokenizer = tiny_tokenizer()
-    marks = ["<|start|>", "<|end|>", "<|return|>", "<|channel|>", "<|message|>"]
-    tokenizer.add_special_tokens({"additional_special_tokens": marks})
-    tokenizer.chat_template = template
-    return tokenizer
-
-
-@pytest.mark.parametrize(
-    ("template", "options", "sampled", "demonstration", "ends"),
-    [
-        (THINKING, {}, "No <action>x</action>.\n</think>\n\n<action>go</action>",
-         "a</think><action>go</action>", {"<|im_end|>"}),
-        (THINKING, {"enable_thinking": False}, "<action>go</action>",
-         "<think>a</think><action>go</action>", {"<|im_end|>"}),
-        (CHANNELS, {}, ("<|channel|>analysis<|message|>No.<|end|><|start|>assistant<|channel|>final"
-         "<|message|><think>a</think><action>go</action>"),
-         ("<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>"
-         "<action>go</action>"), {"<|return|>", "<|im_end|>"}),
-        (LISTS, {}, "<think>a</think><action>go</action>", "<think>a</think><action>go</action>",
-         {"<|im_end|>"}),
-        (OTHER, {}, "<think>a</think><action>go</action>", "<think>a</think><action>go</action>",
-         {"<|im_end|>"}),
-    ],
-    ids=["prompt opens", "prompt closes", "channels", "lists", "another past"],
-)  # fmt: skip
-def test_replies_of_thinking_models(template, options, sampled, demonstration, ends):
-    chat = Chat(thinker(template), options=options)
-    ids = chat.tokenizer.encode(sampled, add_special_tokens=False)
-    assert read_action(chat.text([*ids, chat.end])) == "go"
-    reply = chat.reply("<think>a</think><action>go</action>")
-    assert chat.tokenizer.decode(reply[:-1]) == demonstration
-    assert read_action(chat.text(reply)) == read_action(chat.text(chat.reply(EMPTY))) == "go"
-    assert {chat.tokenizer.decode([i]) for i in chat.ends} == ends
-    assert chat.tokenizer.decode(chat.after(reply, "ok")).count("ok") == 1
-
-
-EMPTY = "<think></think><action>go</action>"
 
 
 def test_stops_of_the_generation_config_end_a_reply_too():
@@ -184,15 +107,10 @@ def test_stops_of_the_generation_config_end_a_reply_too():
     assert Chat(tokenizer, **policy.chat.settings).ends == policy.chat.ends  # as in another process
 
 
-def test_an_option_that_the_template_does_not_read_is_refused():
-    with pytest.raises(
-        ValueError, match=r"does not read 'enable_thinkng'; leave it out of policy\.t"
-    ):
-        Chat(thinker(THINKING), options={"enable_thinkng": False})
-
-
 def test_what_a_template_takes_for_a_tools_message_is_text():
-    chat = Chat(thinker(TOOLS))
+    tokenizer = tiny_tokenizer()
+    tokenizer.chat_template = TOOLS
+    chat = Chat(tokenizer)
     text = "<tool_response>\n{}\n</tool_response>"
     assert text in chat.tokenizer.decode(list(chat.opening(text)))
     assert text in chat.tokenizer.decode(list(chat.message(text)))

@@ -30,14 +30,7 @@ MARK = re.compile(
     r"<[|｜][^<>\s'\"{}]{1,40}[|｜]?>|<[a-z_]+\|>|</?(?:s|bos|eos|think|image|tool_call|tool_response)>"
     r"|<(?:start|end)_of_[a-z]+>|\[/?(?:INST|THINK)\]"
 )
-TEXTS = {
-    "<think>",
-    "</think>",
-    "<tool_call>",
-    "</tool_call>",
-    "<tool_response>",
-    "</tool_response>",
-}
+TEXTS = {f"<{end}{tag}>" for end in ("", "/") for tag in ("think", "tool_call", "tool_response")}
 ENDS = {
     "cohere": "<|END_OF_TURN_TOKEN|>", "cohere2": "<|END_RESPONSE|>",
     "deepseek": "<｜end▁of▁sentence｜>", "diffusion": "<turn|>", "gemma4": "<turn|>",

@@ -18,7 +18,8 @@ from tokenizers import (
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from agent_envs.prompt import IMAGE
-from trainer.engine import FORM, Decoding, Sampler
+from agent_envs.replies import FORM
+from trainer.engine import Decoding, Sampler
 from trainer.engine.own import OwnEngine
 from trainer.model.chat import Chat
 from trainer.model.policy import Policy
@@ -161,7 +162,7 @@ def test_no_text_writes_a_control_token(chat):
             ids = make(text)
             assert of(ids) == own, text
             assert letters(text.lower()) in shown(chat, ids)
-        said = FORM.format(thought="", action=text)
+        said = FORM.write(text)
         assert of(chat.reply(said)) == plain[chat.reply]
         assert letters(chat.text(chat.reply(said)).lower()) == letters(said.lower())
 

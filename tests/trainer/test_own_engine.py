@@ -12,7 +12,8 @@ import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainer.engine import FORM, Begun, Decoding, Prompt
+from agent_envs.replies import FORM, Form
+from trainer.engine import Begun, Decoding, Prompt
 from trainer.engine.conversations import plan_levels
 from trainer.engine.own import OwnEngine
 from trainer.learn.batch import collate
@@ -276,7 +277,7 @@ def test_auto_chooses_where_the_actions_are_listed_as_they_are():
     assert auto.constrains(["look", "go 1 < 2"], form)
     assert not auto.constrains(["click[x]", "search[<keywords>]"], form)
     assert not auto.constrains([], form)
-    assert not auto.constrains(["look"], "{action}")
+    assert not auto.constrains(["look"], Form("{action}"))
     assert Decoding(decode="admissible").constrains(["search[<keywords>]"], form)
 
 

@@ -5,11 +5,11 @@ import json
 import pytest
 
 from agent_envs import BadAsset
+from agent_envs.replies import FORM
 from trainer import recipe
 from trainer.build import load_policy
 from trainer.learn.preferences import import_pairs
 from trainer.model.policy import Model
-from trainer.play.episode import INSTRUCTION
 from trainer.play.episode_files import read_episodes
 from trainer.train import train
 
@@ -41,7 +41,7 @@ def test_a_pair_is_a_group_and_its_tokens_are_those_of_the_policy(pairs, tiny_fo
     first, second = made[1].steps
     assert [first.action, second.action] == ["stay", "bye"]
     chat = load_policy(Model(str(tiny_folder))).chat
-    assert first.prompt_ids == list(chat.opening(f"{INSTRUCTION}\n\nAda"))
+    assert first.prompt_ids == list(chat.opening(f"{FORM.instruction}\n\nAda"))
     assert second.prompt_ids == chat.after(first.reply_ids, "Thanks")
     assert chat.text(second.reply_ids) == "<think></think><action>bye</action>"
 

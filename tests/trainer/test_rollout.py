@@ -15,9 +15,9 @@ from jinja2 import TemplateError
 
 import credit
 from agent_envs import Template
+from agent_envs.replies import FORM
 from trainer.learn.sft import attempt_demonstrations
 from trainer.play.environments import Env, PromptOptions, make_env
-from trainer.play.episode import INSTRUCTION
 from trainer.play.records import Task
 from trainer.play.rollout import Rollouts
 from trainer.play.source import draw_tasks
@@ -62,7 +62,7 @@ def test_history_sends_only_what_is_new():
     script = Script(east)
     (episode,) = rollouts().play(tasks(2), script, seed=0)
     assert script.sessions == 1
-    assert script.prompts == [f"{INSTRUCTION}\n\nYou stand at 0.", "\x01You stand at 1."]
+    assert script.prompts == [f"{FORM.instruction}\n\nYou stand at 0.", "\x01You stand at 1."]
     assert [step.observation for step in episode.steps] == ["You stand at 0.", "You stand at 1."]
     assert episode.steps[1].prompt_ids == [1, *map(ord, "You stand at 1.")]
 
@@ -249,7 +249,7 @@ def test_the_explorer_shows_the_way(corridor):
     chat = Letters()
     one, two = attempt_demonstrations(rollouts(), tasks(1, 2), chat)
     assert [step.reply for step in two.steps] == [east("", 0)] * 2
-    assert two.steps[0].observation == f"{INSTRUCTION}\n\nYou stand at 0."
+    assert two.steps[0].observation == f"{FORM.instruction}\n\nYou stand at 0."
     assert two.steps[1].observation == "You stand at 1."
     assert (one.task_id, one.goal, one.success) == ("corridor/1", "Walk 1 steps.", True)
     assert len(corridor.MADE) == 1

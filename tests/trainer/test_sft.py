@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from agent_envs import Panel
-from trainer.engine import FORM, Decoding, Prompt
+from agent_envs.replies import FORM
+from trainer.engine import Decoding, Prompt
 from trainer.engine.own import OwnEngine
 from trainer.learn.learner import Learner, Optimizer
 from trainer.learn.rows import make_rows
@@ -28,7 +29,7 @@ TURNS = [("You are in a room.", "go to desk 1"), ("On the desk 1, you see a mug 
 
 
 def encode(policy, context="history"):
-    steps = [Step(seen, FORM.format(thought="", action=act), act, [], []) for seen, act in TURNS]
+    steps = [Step(seen, FORM.write(act), act, [], []) for seen, act in TURNS]
     shown = Episode("embedded/train/x", "g", 0, 0, context, steps)
     encode_demonstration(shown, policy)
     return shown
@@ -79,7 +80,7 @@ def test_a_demonstration_is_a_choice_where_the_policy_chooses(tiny_policy, corri
     )
     assert {step.allowed for step in free.steps} == {None}
     for step in chosen.steps:
-        ways = [tiny_policy.chat.reply(FORM.format(thought="", action=a)) for a in step.admissible]
+        ways = [tiny_policy.chat.reply(FORM.write(a)) for a in step.admissible]
         assert step.admissible == ["east", "north"]
         for place, allowed in enumerate(step.allowed):  # the tokens that continue what was said
             said = tuple(step.reply_ids[:place])

@@ -19,6 +19,7 @@ from agent_envs.appworld.experts import Explorer as Coder
 from agent_envs.appworld.world import list_words
 from agent_envs.ezpoints.env import EZPoints
 from agent_envs.ezpoints.experts import Explorer as CardPlayer
+from agent_envs.replies import FORM
 from agent_envs.search_qa.experts import Explorer as Reader
 from agent_envs.search_qa.experts import open_grammar
 from agent_envs.search_qa.wiki import WikiSearch
@@ -36,7 +37,6 @@ from agent_envs.webshop.world import World as Stock
 from tools.alfworld.generate import generate_game
 from tools.pocket import slips
 from tools.pocket.slips import Shown
-from trainer.play.episode import INSTRUCTION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,7 +87,7 @@ class Lesson:
 
     def add(self, observation: str, thought: str, action: str, *, mistake: bool) -> None:
         """One more turn."""
-        self.prompts.append(observation if self.prompts else f"{INSTRUCTION}\n\n{observation}")
+        self.prompts.append(observation if self.prompts else f"{FORM.instruction}\n\n{observation}")
         self.replies.append(f"<think>{thought}</think><action>{action}</action>")
         self.mistakes.append(mistake)
 

@@ -36,8 +36,8 @@ _ANSWER = """
 The answer is {form}. If something that the request needs is not there, nothing may be changed; \
 the right end is then apis.supervisor.complete_task(status="fail")."""
 _NO_BLOCK = (
-    "No code available to execute. Write what is to be run in a block that begins with ```python "
-    "and ends with ```."
+    "No code available to execute. Write what is to be run in one block, and no other, that begins "
+    "with ```python and ends with ```."
 )
 _BLOCK = re.compile(r"(?:^([ \t]+))?```python[ \t]*\r?\n(.*?)```", re.DOTALL | re.MULTILINE)
 
@@ -173,16 +173,16 @@ class AppWorld(CodeEnv):
         reason.
 
     Action:
-        A whole reply; its first ```python block outside of thoughts is run. Do not
+        A whole reply; its one ```python block outside of thoughts is run. Do not
         wrap the environment in `ParseReply`.
 
     Validity:
         By effect: a turn is valid if its code ran to its end and an API answered at least one of
         its calls; what it prints does not matter, and a refusal that it catches is its own affair.
-        "format" for a reply without a block or, after it, with an unclosed `<think>` of more than
-        `max_thinking` characters, and for code that calls no API; "unknown" for an app or API that
-        does not exist, "refused" for a call that an API refuses, "timeout", else "error". Code
-        that ran before a failure takes effect.
+        "format" for a reply without a block, with several or, after it, with an unclosed
+        `<think>` of more than `max_thinking` characters, and for code that calls no API; "unknown"
+        for an app or API that does not exist, "refused" for a call that an API refuses, "timeout",
+        else "error". Code that ran before a failure takes effect.
 
     Progress:
         The share of the task's tests that pass now, of those that did not pass at the start. It is
@@ -282,9 +282,11 @@ class AppWorld(CodeEnv):
 def read_reply(reply: str) -> tuple[str, int]:
     """The code of a reply, "" if there is none, and the characters of an unclosed `<think>`.
 
-    The code is the first ```python block outside of thoughts, without the indentation of its fence.
+    The code is the one ```python block outside of thoughts, without the indentation of its fence.
+    If there are several, the reply has none: one may be a draft, and another may rest on output
+    that the model made up.
     """
     _, said, endless = split_thoughts(reply)
-    block = _BLOCK.search(said)
+    block = _BLOCK.search(said) if said.count("```python") == 1 else None
     code = re.sub(rf"^{block[1] or ''}", "", block[2], flags=re.MULTILINE) if block else ""
     return code.strip("\r\n"), len(endless)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import os
 
 
+# With `validity="marks"`, feedback that contains one of these makes a turn invalid.
 MARKS = (
     "Execution failed",
     "Traceback:",
@@ -22,7 +23,6 @@ MARKS = (
     "timed out after",
     "No code available to execute",
 )
-"""With `validity="marks"`, feedback that contains one of these makes a turn invalid."""
 
 
 class PublicAppWorld(CodeEnv):
@@ -37,7 +37,7 @@ class PublicAppWorld(CodeEnv):
         "Execution successful.", or "Execution failed. Traceback:" with the reason.
 
     Action:
-        A whole reply; its first ```python block outside of thoughts is run. Do not
+        A whole reply; its one ```python block outside of thoughts is run. Do not
         wrap the environment in `ParseReply`.
 
     Validity:

@@ -29,16 +29,17 @@ _FILE = table("appworld/world.toml")
 _KEY = b"a world from facts"
 PARTS = (2, 3, 4)
 SPLITS = ("train", "val", "test", "test_unseen")
+# Tasks of each programme, in `train` if not said otherwise.
 SEEDS = 4
-"""Tasks of each programme, in `train` if not said otherwise."""
+# Most programmes of a split.
 LARGEST = {"train": 240, "val": 40, "test": 80, "test_unseen": 80}
-"""Most programmes of a split."""
 _HELD_OUT = (("test", 0.25), ("val", 0.25))  # shares of the programmes left, without held families
+# Chance that a task needs something that is not there, where its programme has such tasks.
 MISSING = 0.12
-"""Chance that a task needs something that is not there, where its programme has such tasks."""
 _TRIES = 30  # draws of values in one household
 _QUARTERS = {"train": (0, 1), "val": (2,), "test": (3,), "test_unseen": (3,)}
 RELATIONSHIPS = ("friend", "coworker", "neighbour", "cousin")
+# The app of each table.
 APPS_OF = {
     "contacts": "contacts",
     "events": "calendar",
@@ -46,17 +47,16 @@ APPS_OF = {
     "transactions": "payments",
     "requests": "payments",
 }
-"""The app of each table."""
 TABLES = tuple(APPS_OF)
 _PRONOUNS = {kind: f"that {kind}" for kind in ("person", "event", "mail", "request")}
 _LETTERS = "ABCD"
+# Families of which the second would say nothing new, or not be clear, after the first.
 _CLASHES = {
     ("pay", "paid"), ("pay", "last_paid"), ("ask", "owed"), ("rehome", "home"),
     ("mail", "subject"), ("oldest_mail", "subject"), ("youngest_in", "home"), ("oldest_in", "home"),
     ("creditor", "wants"), ("modest", "wants"), ("recent", "last_paid"), ("host", "hosts"),
     ("hosts", "host"), ("hosted", "host"), ("latest", "sender"), ("earliest", "sender"),
 }  # fmt: skip
-"""Families of which the second would say nothing new, or not be clear, after the first."""
 
 
 class Family(NamedTuple):

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from agent_envs.template import Template
 
 HOPS = (1, 2, 3, 4)
+# Passages of a search.
 K = 3
-"""Passages of a search."""
 OPENING = (
     "Answer the question from an encyclopaedia of an invented land. Think inside <think> and "
     "</think>, then write one <search>words</search>, which returns {k} passages, or one "

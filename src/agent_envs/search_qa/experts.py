@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Explorer", "Oracle"]
 
+# A name, or a relation of what another phrase names.
 Phrase: TypeAlias = "str | tuple[Relation, Phrase]"
-"""A name, or a relation of what another phrase names."""
 
 
 class Explorer(Player):

@@ -37,6 +37,7 @@ NO_COMMAND = (
 EMPTY = "Error: Tool execution returned empty output."
 MISS = "No relevant Wikipedia content found."
 
+# Appendix A of the paper.
 SYSTEM = """You have access to the following tools to help solve problems:
 
 {tools}
@@ -59,13 +60,12 @@ helpful
 - Do not invent tools or arguments that aren't listed
 - Analyze the result in a reasoning step before giving your answer
 - Your answer should match the expected ground-truth"""
-"""Appendix A of the paper."""
 
+# Appendix A's description of the tool.
 WIKI_SEARCH = """wiki_search: Searches Wikipedia and returns the top matching article content.
 
 Arguments:
 - query"""
-"""Appendix A's description of the tool."""
 
 
 def read_field(tag: str, text: str) -> str | None:

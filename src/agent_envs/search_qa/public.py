@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from agent_envs.retrieval.passages import Corpus, Passage, Retriever
     from agent_envs.search_qa.data import Data
 
+# How many searches each protocol allows before the answer.
 SEARCHES = {"search_r1": 4, "verl_agent": 3}
-"""How many searches each protocol allows before the answer."""
 REWARDS = (*METRICS, "format")
 ANCHORS = ("facts", "text")
 MERGED = ("outcome", "merged")

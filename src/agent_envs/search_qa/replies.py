@@ -6,21 +6,25 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from agent_envs.replies import OPENINGS, mark_thoughts, split_block, split_thoughts
+from agent_envs.replies import (
+    OPENINGS,
+    mark_thoughts,
+    split_block,
+    split_thoughts,
+    unwrap_answer,
+)
 
 TAGS = ("think", "search", "information", "answer", "reasoning", "tool", "result")
+# Characters that may begin a control token of a chat template or tokenizer, or a protocol's tag:
+# every `<` before a letter, a digit or a mark, so that no list of names is needed (`<s>`, `</s>`,
+# `<|im_end|>`, `<｜User｜>`, `<start_of_turn>`, `<tool_call>`, `<<SYS>>`, `>>A<<`); `[` with one
+# word or with a bar (`[INST]`, `[/INST]`, `[gMASK]`, `[multimodal]`, `[|user|]`), but not of
+# chemistry (`[Ar]`) or notes (`[1]`); MiniMax's `]~b]` and `[e~[`; `|||NAME|||`.
 _MARK = re.compile(
     rf"<(?=[^\s=]|\s*(?:/\s*)?(?i:{'|'.join(TAGS)})\b)"
     r"|\[(?=[/|@]|(?:[a-z]\w{1,40}|\w{0,20}[A-Z_]{2}\w{0,40})\]|\w~)|\](?=~)"
     r"|\|(?=\|\|\w{1,40}\|\|\|)"
 )
-"""Characters that may begin a control token of a chat template or tokenizer, or a protocol's tag.
-
-Every `<` before a letter, a digit or a mark, so that no list of names is needed (`<s>`, `</s>`,
-`<|im_end|>`, `<｜User｜>`, `<start_of_turn>`, `<tool_call>`, `<<SYS>>`, `>>A<<`); `[` with one word
-or with a bar (`[INST]`, `[/INST]`, `[gMASK]`, `[multimodal]`, `[|user|]`), but not of chemistry
-(`[Ar]`) or notes (`[1]`); MiniMax's `]~b]` and `[e~[`; `|||NAME|||`.
-"""
 _ESCAPED = {"<": "&lt;", "[": "&#91;", "]": "&#93;", "|": "&#124;"}
 
 
@@ -42,6 +46,7 @@ def read_request(reply: str, kinds: tuple[str, ...], results: str) -> Request:
     answer in a thought, one of several answers, or results written by the agent never count.
     """
     thoughts, said, _ = split_thoughts(reply)
+    said = unwrap_answer(said, kinds)
     opened = [(kind, said.count(f"<{kind}>"), said.count(f"</{kind}>")) for kind in kinds]
     tagged = [kind for kind, opens, closes in opened if opens or closes]
     if len(tagged) != 1 or f"<{results}" in said or f"</{results}" in said:

@@ -22,15 +22,15 @@ from agent_envs.retrieval.bm25 import BM25
 from agent_envs.retrieval.passages import Passage
 from agent_envs.search_qa.answers import Answer
 
+# How many questions each split has for each number of hops.
 SPLITS = {"train": 4000, "val": 300, "test": 500}
-"""How many questions each split has for each number of hops."""
 ENTITIES = {"person": 64, "town": 32, "river": 24, "book": 40, "guild": 24}
 UNITS = ("crowns", "people", "km", "copies")
 STATED, OUTDATED, SOURCED, ALIASED = 0.85, 0.3, 0.3, 0.35
 """Shares of facts that an article states, states again by an older source, and by a source though
 there is no older one; and of entities with a second name."""
+# Passages of an article.
 PASSAGES = 4
-"""Passages of an article."""
 TOLERANCE = 0.005
 KINDS = {"chain": 0.61, "missing": 0.08, "least": 0.11, "sum": 0.05, "difference": 0.05}
 KINDS |= {"less": 0.06, "count": 0.04}

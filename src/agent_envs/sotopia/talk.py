@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agent_envs.net.endpoint import RepeatedKeyError, refuse_repetition
 from agent_envs.panels import nearest
-from agent_envs.replies import split_thoughts, unwrap_fence
+from agent_envs.replies import split_thoughts, unwrap_answer, unwrap_fence
 from agent_envs.sotopia.scene import Unknown
 from agent_envs.spaces import ACTION_LENGTH
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 KINDS = ("speak", "non-verbal communication", "action", "leave", "none")
 WITH_ARGUMENT = KINDS[:3]
+# The fields of an act in a generated scene; all but `say` bind, and an act has one of them.
 FIELDS = ("say", "ask", "offer", "accept", "leave")
-"""The fields of an act in a generated scene; all but `say` bind, and an act has one of them."""
 LEFT, NOTHING = "left the conversation", "did nothing"
 _HOW = (
     "An act is plain text, which is said, or JSON like "
@@ -95,7 +95,7 @@ def parse_act(text: str, game: Game | None = None) -> Act:
     _, said, endless = split_thoughts(text)
     if endless:
         raise ValueError(f"A thought has no end, so nothing is said. {how}")
-    text = unwrap_fence(said)
+    text = unwrap_fence(unwrap_answer(said))
     if text.startswith("{") or (game is not None and (text.startswith("[") or _is_json(text))):
         return parse_fields(_load(text, how), game)
     if game is None:

@@ -21,23 +21,23 @@ import numpy as np
 from gymnasium.spaces import Text
 
 from agent_envs.contract import INFO_KEYS, INVALID_REASONS, OWN, ContractError
-from agent_envs.replies import ParseReply
+from agent_envs.replies import Form, ParseReply
 
 if TYPE_CHECKING:
     from agent_envs.panels import Panel
 
 Env: TypeAlias = "gym.Env[Any, Any]"
+# Maps an observation and its info to the next action.
 Actor: TypeAlias = Callable[[Any, dict[str, Any]], Any]
-"""Maps an observation and its info to the next action."""
+# Makes the actor of an episode, after its reset.
 Actions: TypeAlias = Callable[[Env, np.random.Generator], Actor]
-"""Makes the actor of an episode, after its reset."""
 
+# Texts that are not an action in most environments.
 ODD = (
     "", " ", "xyzzy", "0", "look look look", "\x00\x1b[2J", "ÿ漢字🎉", "<action>", "{}", "q" * 300,
 )  # fmt: skip
-"""Texts that are not an action in most environments."""
+# Words that are an action only if they are listed.
 NONSENSE = ("xyzzy", "q" * 300, "y", "vqjzkxw")
-"""Words that are an action only if they are listed."""
 WORDS = 0.9  # share of actions that are the given words
 SHOWN = 100  # most characters of an action in messages
 REPEATED = 4  # repetitions from which on messages count them
@@ -236,11 +236,8 @@ def name_turn(record: Record, turn: int) -> str:
 def write_input(env: Env, action: str) -> str:
     """The input of `env.step` for an action: a whole reply if `env` reads replies."""
     parser = find_parser(env)
-    if parser is not None:
-        *before, last = parser.tags
-        return "".join(f"<{tag}>.</{tag}>" for tag in before) + f"<{last}>{action}</{last}>"
-    form = str(getattr(env.unwrapped, "reply_form", ""))
-    return form.format(thought="", action=action) if form else action
+    form = parser.form if parser else Form(getattr(env.unwrapped, "reply_form", "") or "{action}")
+    return form.write(action, "." if parser else "")
 
 
 def find_parser(env: Env) -> ParseReply | None:
@@ -564,6 +561,7 @@ def judge_invalid_turn(seen: Seen) -> str:
     return ""
 
 
+# The rules in the order of their application; later rules rely on earlier ones.
 RULES: tuple[Callable[[Seen], str], ...] = (
     judge_keys,
     judge_plainness,
@@ -578,7 +576,6 @@ RULES: tuple[Callable[[Seen], str], ...] = (
     judge_anchor,
     judge_invalid_turn,
 )
-"""The rules in the order of their application; later rules rely on earlier ones."""
 
 
 class Watch:

@@ -18,6 +18,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from agent_envs.net.web import ServerError, check_url
+from agent_envs.replies import FORM, Form
 from trainer.learn.correction import Correction
 from trainer.options import STRICT, AboveZero, Count, NonNegative, Positive, Share
 
@@ -26,12 +27,9 @@ if TYPE_CHECKING:
     from trainer.model.chat import Chat
     from trainer.model.policy import Policy
 
-KEY = "VLLM_API_KEY"
-"""Environment variable of the key of servers of vLLM, which read it, too."""
+KEY = "VLLM_API_KEY"  # environment variable of the key of servers of vLLM, which read it, too
 _PLACEHOLDER = re.compile(r"<\w[^<>]*>")
-FORM = "<think>{thought}</think><action>{action}</action>"
-Trie: TypeAlias = "dict[int, Trie]"
-"""Replies as paths of tokens."""
+Trie: TypeAlias = "dict[int, Trie]"  # replies as paths of tokens
 
 
 class EngineError(ServerError):
@@ -58,7 +56,7 @@ class Decoding:
     max_reply_tokens: Positive = 64
     decode: Literal["free", "admissible", "auto"] = "free"
 
-    def constrains(self, actions: Sequence[str], form: str) -> bool:
+    def constrains(self, actions: Sequence[str], form: Form) -> bool:
         """Whether the reply is one of these actions, in an environment that reads this form."""
         listed = bool(actions) and form == FORM and not any(map(_PLACEHOLDER.search, actions))
         return self.decode == "admissible" or (self.decode == "auto" and listed)
@@ -146,8 +144,7 @@ class Begun(NamedTuple):
     without: tuple[int, ...] = ()
 
 
-UNBEGUN = Begun()
-"""All tokens of a reply are drawn."""
+UNBEGUN = Begun()  # all tokens of a reply are drawn
 
 
 class Prompt(NamedTuple):
@@ -252,7 +249,7 @@ def make_trie(chat: Chat, actions: Sequence[str]) -> Trie:
     root: Trie = {}
     for action in actions:
         node = root
-        for token in chat.reply(FORM.format(thought="", action=action)):
+        for token in chat.reply(FORM.write(action)):
             node = node.setdefault(token, {})
     return root
 

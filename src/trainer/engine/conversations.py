@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from agent_envs.spaces import Picture
     from trainer.model.policy import Policy
 
+# Fewest tokens in common that are worth a forward pass of their own.
 LEAST = 32
-"""Fewest tokens in common that are worth a forward pass of their own."""
 _CPU_CHUNK = 1024  # most tokens of a forward pass; small chunks pad less and fit the CPU cache
 _WIDE = 65536
 

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from agent_envs.assets import BadAsset, Reading
-from trainer.engine import FORM
+from agent_envs.replies import FORM
 from trainer.model.chat import Chat
 from trainer.model.pretrained import open_model
-from trainer.play.episode import INSTRUCTION
 from trainer.play.episode_files import write_episodes
 from trainer.play.records import Episode, Step
 
@@ -65,8 +64,8 @@ def _make_episode(
 ) -> Episode:
     steps: list[Step] = []
     for heard, action in turns:
-        reply = FORM.format(thought="", action=action)
-        first = chat.opening(f"{INSTRUCTION}\n\n{heard}")
+        reply = FORM.write(action)
+        first = chat.opening(f"{FORM.instruction}\n\n{heard}")
         prompt = chat.after(steps[-1].reply_ids, heard) if steps else list(first)
         steps.append(Step(heard, reply, action, prompt, list(chat.reply(reply))))
     won = bool(better)

@@ -16,10 +16,10 @@ from pydantic.dataclasses import dataclass
 from agent_envs.experts import expert as make_expert
 from agent_envs.vector import call_concurrently, waits
 from agent_envs.workers import apply_to
-from trainer.engine import FORM, Decoding, list_allowed, make_trie
+from trainer.engine import Decoding, list_allowed, make_trie
 from trainer.learn.rows import join_values
 from trainer.options import STRICT, Count, NonNegative, Positive, Share
-from trainer.play.environments import reply_form
+from trainer.play.environments import find_form
 from trainer.play.episode import TextEpisode
 from trainer.play.failures import EpisodeError, Failure, lose_episode
 from trainer.play.records import Episode, Task
@@ -149,7 +149,7 @@ def _play(
     Raises:
         EpisodeError: The environment or the expert failed.
     """
-    form = reply_form(env) or FORM
+    form = find_form(env)
     with lose_episode(task):
         start = env.reset(seed=task.seed, options={"task_id": task.task_id})
         episode = TextEpisode(env, start, context=context)
@@ -160,10 +160,10 @@ def _play(
             action, thought = expert.act(), expert.think()
         listed = list(episode.info["admissible_actions"])
         chooses = action in listed and decoding.constrains(listed, form)
-        message, reply = episode.message, form.format(thought="", action=action)
+        message, reply = episode.message, form.write(action)
         with lose_episode(task, episode.steps, (episode.observation, reply)):
             episode.step(reply)
-        said = form.format(thought="" if chooses else thought, action=action)
+        said = form.write(action, "" if chooses else thought)
         step = replace(episode.steps[-1], observation=message, reply=said, action=action)
         step.admissible = listed if chooses else None
         shown.append(step)

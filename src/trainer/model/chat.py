@@ -25,8 +25,9 @@ class Chat:
     """Token pieces by the chat template of `tokenizer`.
 
     `opening(text)` returns the tokens up to the first reply, `message(text)` those between two
-    replies, `reply(text)` those of a reply given as text, `plain(text)` those of a text alone. The
-    first three are cached. Their `text` never becomes a control token, see `ChatTemplate.control`.
+    replies: `end`, the message and the next prompt. `reply(text)` returns those of a reply given as
+    text, `plain(text)` those of a text alone. The first three are cached. Their `text` never
+    becomes a control token, see `ChatTemplate.control`.
 
     Args:
         tokenizer: Of the policy.
@@ -56,31 +57,26 @@ class Chat:
         self.settings = {"mark": mark, "stops": stops, "options": options}
         self.plain, self.form = self.template.encode_plain, self.template.derive_form(stops)
         self.end, self.ends = self.form.end, self.form.ends
-        self.opening = lru_cache(maxsize=4096)(self._opening)
-        self.message = lru_cache(maxsize=4096)(self._message)
+        head, tail = self.template.render_head, self.template.render_tail
+        self.opening = lru_cache(maxsize=4096)(partial(self.template.encode_message, head))
+        self.message = lru_cache(maxsize=4096)(partial(self.template.encode_message, tail))
         encode = partial(self.template.encode_reply, self.form)
         self.reply = lru_cache(maxsize=65536)(encode)  # constrained decoding repeats them
 
-    def _opening(self, text: str) -> tuple[int, ...]:
-        """Tokens from the start of the conversation to the first reply; `text` is its message."""
-        return tuple(self.template.encode_message(self.template.render_head, text))
-
-    def _message(self, text: str) -> tuple[int, ...]:
-        """Tokens between two replies: the end of the turn, the message, the next prompt.
-
-        The first token is `end`. `after` drops it if the reply sampled it and keeps it if the reply
-        was cut.
-        """
-        return tuple(self.template.encode_message(self.template.render_tail, text))
-
     def after(self, reply_ids: Sequence[int], text: str) -> list[int]:
-        """Environment tokens that follow a sampled reply: message `text` and the next prompt."""
+        """Environment tokens that follow a sampled reply: message `text` and the next prompt.
+
+        They begin with `end` if the reply was cut and did not sample one.
+        """
         tail = self.message(text)
         closed = bool(reply_ids) and reply_ids[-1] in self.ends
         return list(tail[1:] if closed else tail)
 
     def text(self, reply_ids: Sequence[int]) -> str:
-        """Text of a sampled reply with what its prompt wrote of it, without its end token."""
+        """Text of a sampled reply with what its prompt wrote of it, without its end token.
+
+        Its thought is between `<think>` and `</think>`, whatever marks the template has.
+        """
         kept = reply_ids[:-1] if reply_ids and reply_ids[-1] in self.ends else reply_ids
         text = self.tokenizer.decode(list(kept), clean_up_tokenization_spaces=False)
-        return f"{self.form.prefill}{text}"
+        return self.form.restore_thought(str(text))

@@ -7,7 +7,7 @@ whatever text it has. The clock that templates can read stands still.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -15,30 +15,33 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from jinja2 import TemplateError
 
 from agent_envs.prompt import IMAGE
-from agent_envs.replies import split_thoughts
+from agent_envs.replies import mark_thoughts, split_thoughts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-REPLY, MESSAGE = "reply-of-the-agent", "message-of-the-world"
-"""A reply and a message that stand for any other."""
-_THOUGHT = re.compile(r"<think>\s*(</think>\s*)?")
-"""What a prompt may write of a reply: an open or an empty thought."""
+# A reply, a message and a thought that stand for any other.
+REPLY, MESSAGE, THOUGHT = "reply-of-the-agent", "message-of-the-world", "thought-of-the-agent"
+_OPEN, _CLOSE, _EMPTY = "<think>", "</think>", "<think></think>"
+# Fields of a message from which templates read a thought, and options with which they write it.
+_FIELDS = ("reasoning_content", "reasoning", "thinking", "thought")
+_SWITCHES = {"enable_thinking": True, "thinking": True}
+# What the code of a template can raise.
+_FAULTS = (TemplateError, TypeError, ValueError, AttributeError, LookupError, ArithmeticError)
 _LATER = (2, 3, 9, 10, 32, 99, 100)  # numbers of replies after which the next message is compared
+# Tags of replies: a text may contain them as tokens.
 _TAG = re.compile(r"</?(think|action|search|answer|code|information|reasoning|tool|result)>")
-"""Tags of replies: a text may contain them as tokens."""
+# Control tokens by their look, even if the tokenizer does not mark them as special.
 _BRACKETED = re.compile(r"[<\[].+[>\]]")
 _ANGLED = re.compile(r"<[|｜].+[|｜]>")
-"""Control tokens by their look, even if the tokenizer does not mark them as special."""
 _PRIVATE = range(0xE000, 0xF900)  # private-use characters, without a meaning
 _DAY = datetime(2024, 7, 26, tzinfo=UTC)  # a template that prints today would change the run
 _MARKS = [*"aAbBcdfGHIjmMpSuUVwWxXyYZz", "-d", "-m", "-j", "-H", "-I", "-M", "-S"]
-_CLOCK = (
+_CLOCK = (  # replaces the clock that templates of transformers can read: on this day, at midnight
     "{%- macro strftime_now(format) -%}{{ format"
     + "".join(f"|replace('%{mark}', '{_DAY.strftime('%' + mark)}')" for mark in _MARKS)
     + " }}{%- endmacro -%}"
 )
-"""Replaces the clock that templates of transformers can read: on this day, it is midnight."""
 
 
 class ReplyForm(NamedTuple):
@@ -47,9 +50,10 @@ class ReplyForm(NamedTuple):
     Attributes:
         end: Token that ends a reply.
         ends: All tokens that end a reply: `end`, the tokenizer's end of sequence, and the model's.
-        prefill: What each prompt writes of the reply: "<think>", an empty thought, or "".
-        channels: What the template writes around a thought and before what is said, if a reply has
-            such parts; a token that ends a part ends no reply.
+        prefill: What each prompt writes of the reply, in our tags whatever the template's are:
+            "<think>" if it opens a thought, "<think></think>" if it closes an empty one, or "".
+        channels: What the reply writes before its thought and between it and what is said, in the
+            template's own marks; None for thoughts between `<think>` and `</think>`.
     """
 
     end: int
@@ -59,11 +63,19 @@ class ReplyForm(NamedTuple):
 
     def continue_prefill(self, text: str) -> str:
         """What is left to write of a reply after its prompt, which may have begun the thought."""
-        if not self.prefill:
-            return text
-        if "</" in self.prefill:
-            return text.removeprefix("<think></think>")
-        return text.removeprefix("<think>") if text.startswith("<think>") else f"</think>{text}"
+        if self.prefill == _OPEN:
+            return text.removeprefix(_OPEN) if text.startswith(_OPEN) else f"{_CLOSE}{text}"
+        return text.removeprefix(self.prefill)
+
+    def restore_thought(self, text: str) -> str:
+        """The whole text of a reply: its prefill, and its first thought in our tags."""
+        if self.channels:
+            before, after = (mark.strip() for mark in self.channels)
+            lead, begun, rest = text.partition(before or _OPEN)
+            text = f"{_OPEN}{rest}" if begun and not lead.strip() else text
+            close = "" if self.prefill == _EMPTY else _CLOSE
+            text = text.replace(after or _CLOSE, close, 1)
+        return f"{self.prefill}{text}"
 
 
 _OTHER = (
@@ -101,12 +113,9 @@ class ChatTemplate:
         turns = [("user", MESSAGE), ("assistant", REPLY), ("user", MESSAGE)]
         try:
             self._lists = MESSAGE not in self.render(turns)
-        except TemplateError:
+        except ValueError:
             self._lists = True
-        try:
-            written = f"{self.render(turns)}{mark}{tokenizer.chat_template}"
-        except TemplateError as error:
-            self.refuse(f"cannot write a conversation ({error})")
+        written = f"{self.render(turns)}{mark}{tokenizer.chat_template}"
         self.control = {
             i: token.content
             for i, token in tokenizer.added_tokens_decoder.items()
@@ -126,22 +135,24 @@ class ChatTemplate:
         """The text of a conversation of (role, content), with the `prompt` for a reply."""
         return self._apply([{"role": role, "content": content} for role, content in turns], prompt)
 
-    def render_thought(self, thought: str) -> str:
-        """The text of a conversation that ends with `REPLY` after a thought."""
-        thoughts = dict.fromkeys(("reasoning_content", "reasoning", "thinking"), thought)
-        reply = {"role": "assistant", "content": REPLY, **thoughts}
-        return self._apply([{"role": "user", "content": MESSAGE}, reply], prompt=False)
+    def render_thought(self, thought: str, said: str = REPLY) -> str:
+        """The text of a conversation that ends with a reply: a thought, and what is said."""
+        reply = {"role": "assistant", "content": said, **dict.fromkeys(_FIELDS, thought)}
+        return self._apply([{"role": "user", "content": MESSAGE}, reply], False, **_SWITCHES)
 
-    def _apply(self, messages: list[dict[str, Any]], prompt: bool) -> str:
+    def _apply(self, messages: list[dict[str, Any]], prompt: bool, **switches: bool) -> str:
         for message in messages if self._lists else ():
             message["content"] = [{"type": "text", "text": message["content"]}]
-        text = self.tokenizer.apply_chat_template(
-            messages,
-            tokenize=False,
-            add_generation_prompt=prompt,
-            chat_template=_CLOCK + self.tokenizer.get_chat_template(),
-            **{"date_string": _DAY.strftime("%d %b %Y"), **self._options},
-        )
+        try:
+            text = self.tokenizer.apply_chat_template(
+                messages,
+                tokenize=False,
+                add_generation_prompt=prompt,
+                chat_template=_CLOCK + self.tokenizer.get_chat_template(),
+                **{"date_string": _DAY.strftime("%d %b %Y"), **self._options, **switches},
+            )
+        except _FAULTS as error:
+            self.refuse(f"cannot write a conversation ({error})")
         return str(text)
 
     def derive_form(self, stops: Sequence[int]) -> ReplyForm:
@@ -165,23 +176,26 @@ class ChatTemplate:
             word = self.tokenizer.decode(self.encode(later)[:1])
             self.refuse(f"ends a reply with {word!r}, no special token")
         prefill, channels = self._derive_start()
+        between = self.encode(channels[1]) if channels else []
         end = [*ending, *closing][0]
+        if end in between:
+            word = self.tokenizer.decode([end])
+            self.refuse(f"ends a thought with {word!r}, the token that ends a reply")
         eos = [] if self.tokenizer.eos_token_id is None else [self.tokenizer.eos_token_id]
-        ends = frozenset([end, *([] if channels else closing), *eos, *stops])
-        form = ReplyForm(end, ends, prefill, channels)
-        ids = self.encode_reply(form, "<think>a</think>b")
-        thoughts, said, _ = split_thoughts(str(self.tokenizer.decode(list(ids[:-1]))))
-        if channels and (thoughts, said.strip()) != (["a"], "b"):
-            self.refuse(f"marks thoughts in a way that is not known ({channels})")
+        ends = {end, *closing, *eos}.difference(between).union(stops)
+        form = ReplyForm(end, frozenset(ends), prefill, channels)
+        ids = self.encode_reply(form, f"{_OPEN}a{_CLOSE}b")
+        split = split_thoughts(form.restore_thought(str(self.tokenizer.decode(list(ids[:-1])))))
+        if channels and ("".join(split.thoughts).strip(), split.said.strip()) != ("a", "b"):
+            self.refuse(f"marks thoughts in a way that cannot be read back ({channels})")
         return form
 
     def encode_reply(self, form: ReplyForm, text: str) -> tuple[int, ...]:
         """Tokens of a reply given as text, with its end token."""
-        if not form.channels:
-            return (*self.encode_plain(form.continue_prefill(text)), form.end)
+        if not form.channels or form.prefill == _EMPTY:
+            lead = self.encode(form.channels[1]) if form.channels else []
+            return (*lead, *self.encode_plain(form.continue_prefill(text)), form.end)
         before, after = map(self.encode, form.channels)
-        if not before:
-            return (*after, *self.encode_plain(text), form.end)
         thoughts, said, _ = split_thoughts(text)
         parts = *before, *self.encode_plain("".join(thoughts)), *after
         return (*parts, *self.encode_plain(said.strip()), form.end)
@@ -192,19 +206,40 @@ class ChatTemplate:
         return [i for i in self.encode(text)[:1] if i in special]
 
     def _derive_start(self) -> tuple[str, tuple[str, str] | None]:
-        """Prefill and channels of a reply, see `ReplyForm`."""
+        """Prefill and channels of a reply, see `ReplyForm`: how far a prompt has got in a thought.
+
+        The prompt is compared with replies that have one: in a field of its own, and as text. If
+        neither begins like the prompt, the marks that families are known to write decide.
+        """
         prompt = self.render_head(MESSAGE).rpartition(MESSAGE)[2]
-        begun = _THOUGHT.search(prompt)
-        header = prompt[: begun.start()] if begun else prompt
-        plain, thinking = (
-            self.render_thought(thought).partition(MESSAGE)[2] for thought in ("", REPLY)
-        )
-        as_sampled = plain.startswith(header)  # else the past is written in a form of its own
-        lead = plain.partition(REPLY)[0].removeprefix(header)
-        parts = thinking.removeprefix(header).split(REPLY)
-        channels = (parts[0], parts[1]) if len(parts) > 2 else ("", lead)  # noqa: PLR2004
-        has_channels = as_sampled and bool(_THOUGHT.sub("", lead).strip())
-        return (begun[0].rstrip() if begun else ""), (channels if has_channels else None)
+        ended = self.render([("user", MESSAGE)]).rpartition(MESSAGE)[2]
+        begun, own = prompt.rstrip(), (prompt.removeprefix(ended) or prompt).rstrip()
+        for before, after in self._render_thoughts():
+            mark, left = after.strip(), before.removeprefix(prompt).removeprefix(begun)
+            # Of the mark after a thought, characters that end the prompt; one may do so by chance.
+            if done := max(n for n in range(len(mark) + 1) if n != 1 and own.endswith(mark[:n])):
+                start, channels = _EMPTY, ("", mark[done:])
+            elif before.strip() and begun.endswith(before.rstrip()):
+                start, channels = _OPEN, ("", after)
+            elif left != before:
+                start, channels = "", (left, after)
+            else:
+                continue
+            return start, channels if _TAG.sub("", "".join(channels)).strip() else None
+        known = mark_thoughts(prompt).rstrip()
+        return {_CLOSE: _EMPTY, _OPEN: _OPEN}.get(known[known.rfind("<") :], ""), None
+
+    def _render_thoughts(self) -> Iterator[tuple[str, str]]:
+        """What the template writes before and after the thought of a reply."""
+        for thought, said in ((THOUGHT, REPLY), ("", f"{_OPEN}{THOUGHT}{_CLOSE}{REPLY}")):
+            try:
+                text = self.render_thought(thought, said).partition(MESSAGE)[2]
+            except ValueError:
+                continue  # not every template can write a thought
+            before, _, rest = text.partition(THOUGHT)
+            after, whole, _ = rest.partition(REPLY)
+            if whole:
+                yield before, after
 
     def render_head(self, text: str) -> str:
         """The text from the start of a conversation to the first reply."""
@@ -238,7 +273,7 @@ class ChatTemplate:
         cut = min((place for place in places if place), default=len(text) // 2)
         return self.encode_plain(text[:cut]) + self.encode_plain(text[cut:])
 
-    def encode_message(self, write: Callable[[str], str], text: str) -> list[int]:
+    def encode_message(self, write: Callable[[str], str], text: str) -> tuple[int, ...]:
         """Tokens of a message as rendered by `write`, with the marks of its images.
 
         A message without control tokens is tokenised together with the template around it.
@@ -246,17 +281,17 @@ class ChatTemplate:
         images = text.count(IMAGE) if self._mark else 0
         ids = self.encode(_write(write, text.replace(IMAGE, self._mark) if images else text))
         if self._select_control(ids, text) == self._written_control(write, images):
-            return ids
+            return tuple(ids)
         stop = next(chr(c) for c in _PRIVATE if chr(c) not in text)
         marked = text.replace(IMAGE, stop + self._mark + stop) if images else text
         pieces = _write(write, stop + marked + stop).split(stop)
         if len(pieces) != 2 * images + 3:
             self.refuse(f"changes messages, and {text!r} contains control tokens")
-        return [
+        return tuple(
             token
             for place, piece in enumerate(pieces)
             for token in (self.encode_plain(piece) if place % 2 else self.encode(piece))
-        ]
+        )
 
     def _select_control(self, ids: Sequence[int], text: str) -> list[int]:
         """The control tokens among the ids of a text; the token for unknown text is not one."""
@@ -275,5 +310,5 @@ def _write(write: Callable[[str], str], text: str) -> str:
     """A message as rendered by `write`; as plain text if the template takes it for a tool's."""
     try:
         return write(text)
-    except TemplateError:
+    except ValueError:
         return write(MESSAGE).replace(MESSAGE, text)

@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+# Logits of a chunk: 128 MiB in float32, three times as much at the peak.
 CHUNK = 2**25
-"""Logits of a chunk: 128 MiB in float32, three times as much at the peak."""
+# Logit of a token that cannot be drawn.
 NEVER = -1e9
-"""Logit of a token that cannot be drawn."""
 _SMALL, _LARGE = 1e-3, 1e6
 
 

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from trainer.model.chat import Chat
 
+# Small policies of this package: "pocket" for the household, each other for one environment.
 POCKETS = ("pocket", "pocket-apps", "pocket-puzzles", "pocket-shop", "pocket-talk", "pocket-wiki")
-"""Small policies of this package: "pocket" for the household, each other for one environment."""
+# Names of models that need no hub.
 NAMES = (*POCKETS, "smollm2-135m")
-"""Names of models that need no hub."""
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json")
 _HUB = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 

@@ -44,8 +44,8 @@ class LoRA:
     targets: str | tuple[str, ...] = "all-linear"
 
 
+# No adapters: every weight is trained.
 FULL = LoRA()
-"""No adapters: every weight is trained."""
 
 
 class Weights:

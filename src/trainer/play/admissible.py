@@ -7,10 +7,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from agent_envs.contract import ContractError
-from agent_envs.replies import read_action
+from agent_envs.replies import FORM
 from agent_envs.spaces import ACTION_LENGTH
-from trainer.engine import FORM
-from trainer.play.environments import reply_form
+from trainer.play.environments import find_form
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -24,14 +23,14 @@ def measure_longest(chat: Chat, env: gym.Env[str, str], actions: Sequence[str]) 
     Raises:
         ContractError: There are none, or a reply cannot give one of them.
     """
-    form, most = reply_form(env) or FORM, getattr(env.unwrapped, "action_length", ACTION_LENGTH)
+    form, most = find_form(env), getattr(env.unwrapped, "action_length", ACTION_LENGTH)
     lengths = {action: _measure_choice(chat, action, most) for action in actions}
     impossible = [action for action, length in lengths.items() if not length]
     if impossible or not actions or form != FORM:
         raise ContractError(
-            f'sampling.decode samples one of info["admissible_actions"], as {FORM!r}; '
-            f"the environment reads {form!r} and lists {len(actions)}, of which no reply can give "
-            f"{impossible[:1]!r:.60}. An action is text of 1 to {most} characters that the "
+            f'sampling.decode samples one of info["admissible_actions"], as {FORM.text!r}; '
+            f"the environment reads {form.text!r} and lists {len(actions)}, of which no reply can "
+            f"give {impossible[:1]!r:.60}. An action is text of 1 to {most} characters that the "
             "tokenizer of the policy can write, without blanks around it and without tags such as "
             "<action>. List at least one in every state, or set sampling.decode=free"
         )
@@ -41,5 +40,5 @@ def measure_longest(chat: Chat, env: gym.Env[str, str], actions: Sequence[str]) 
 @lru_cache(maxsize=1 << 16)
 def _measure_choice(chat: Chat, action: str, most: int) -> int:
     """Tokens of the reply that gives an action of at most so many characters; 0 if none does."""
-    ids = chat.reply(FORM.format(thought="", action=action))
-    return len(ids) if read_action(chat.text(ids)) == action and len(action) <= most else 0
+    ids = chat.reply(FORM.write(action))
+    return len(ids) if FORM.read(chat.text(ids)) == action and len(action) <= most else 0

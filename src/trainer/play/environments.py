@@ -18,6 +18,7 @@ from pydantic.dataclasses import dataclass
 import agent_envs
 from agent_envs.imports import find_creator, has_option, list_parameters, load_object, message_of
 from agent_envs.panels import nearest
+from agent_envs.replies import FORM, Form
 from credit.rewards import InvalidPenalty
 from trainer.errors import RecipeError
 from trainer.options import (
@@ -201,7 +202,7 @@ def make_env(
         }
         return Mixture(made_worlds, {name: world.weight for name, world in worlds.items()})
     made = _lift(_make_bare(env, split, partner), env, split)
-    if not reply_form(made):
+    if find_form(made).tags:
         made = agent_envs.ParseReply(made)
     if env.invalid_penalty:
         made = InvalidPenalty(made, env.invalid_penalty)
@@ -272,13 +273,14 @@ def _make_bare(env: Env, split: str, partner: PolicyPartner | None) -> gym.Env[s
             return made
 
 
+# Values that an environment without the option ignores: sections and models set them unasked.
 _IGNORED = {"split": ("train", "valid_unseen", "test"), "data": ("auto", "embedded")}
-"""Values that an environment without the option ignores: sections and models set them unasked."""
 
 
-def reply_form(env: gym.Env[str, str]) -> str:
-    """Format of a whole reply if the environment parses replies itself, else ""."""
-    return str(getattr(env.unwrapped, "reply_form", ""))
+def find_form(env: gym.Env[str, str]) -> Form:
+    """The form of the replies that an environment reads itself, or that of `ParseReply`."""
+    own = getattr(env.unwrapped, "reply_form", "")
+    return Form(own) if own else FORM
 
 
 def _call(option: str, maker: Callable[..., Any], options: dict[str, Any]) -> Any:

@@ -17,7 +17,7 @@ from agent_envs.contract import OWN
 from agent_envs.prompt import IMAGE, escape_marks
 from agent_envs.spaces import Picture
 from agent_envs.vector import call_env
-from trainer.play.environments import reply_form
+from trainer.play.environments import find_form
 from trainer.play.records import Step
 from trainer.play.signals import check_info, read_number, read_numbers
 from trainer.play.turn_records import Recorded
@@ -28,19 +28,14 @@ if TYPE_CHECKING:
 Stepped = tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]
 """What `env.step` returns."""
 
-INSTRUCTION = (
-    "Solve the task, one action per reply. "
-    "Reply with <think>your thoughts</think><action>your action</action>."
-)
-"""Text before the first observation with context "history"."""
-
 
 def render_opening(env: gym.Env[str, str], observation: str) -> str:
     """The first message of a conversation.
 
     An environment that parses whole replies gives the instruction itself.
     """
-    return observation if reply_form(env) else f"{INSTRUCTION}\n\n{observation}"
+    form = find_form(env)
+    return f"{form.instruction}\n\n{observation}" if form.tags else observation
 
 
 def render_observation(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic.dataclasses import dataclass
 
 from agent_envs.prompt import escape_marks
-from agent_envs.replies import read_action
+from agent_envs.replies import FORM
 from agent_envs.sotopia.prompt import SHORT, TEMPLATE
 from agent_envs.sotopia.talk import Act, parse_act
 from agent_envs.vector import call_in_thread
@@ -152,7 +152,7 @@ def prompt(talk: Talk, side: int) -> str:
 
 def _read_act(reply: str, talk: Talk, side: int) -> Act:
     try:
-        act = parse_act(read_action(reply) or "", talk.scene.game)
+        act = parse_act(FORM.read(reply) or "", talk.scene.game)
     except ValueError:
         act = Act("none")
     return Act("none") if talk.find_obstacle(side, act) else act

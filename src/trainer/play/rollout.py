@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from agent_envs.vector import call_env, call_in_thread, run_coroutine
 from agent_envs.workers import Workers
-from trainer.engine import FORM, UNBEGUN, Begun, Prompt, conversation_seeds
+from trainer.engine import UNBEGUN, Begun, Prompt, conversation_seeds
 from trainer.play.admissible import measure_longest
 from trainer.play.blind import render_blind
-from trainer.play.environments import make_env, reply_form
+from trainer.play.environments import find_form, make_env
 from trainer.play.failures import EpisodeError, Failure, lose_episode, require_episodes
 from trainer.play.mixture import Mixture
 from trainer.play.partner import Listening
@@ -238,7 +238,7 @@ class _Wave:
         past = episode.past()
         while not episode.done:
             actions, chat = episode.info["admissible_actions"], self.sampler.policy.chat
-            chooses = self.sampler.decoding.constrains(actions, reply_form(episode.env) or FORM)
+            chooses = self.sampler.decoding.constrains(actions, find_form(episode.env))
             with lose_episode(episode.task, episode.steps):
                 longest = measure_longest(chat, episode.env, actions) if chooses else 0
                 fits = self._fits(episode, self.session.room(row) - len(past.ids), longest)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from trainer.play.environments import reply_form
+from trainer.play.environments import find_form
 from trainer.play.episode import Stepped, TextEpisode
 from trainer.play.records import Episode
 
@@ -63,8 +63,7 @@ class TokenEpisode(TextEpisode):
     @property
     def episode(self) -> Episode:
         """The episode as it is recorded."""
-        form = reply_form(self.env)
-        opening = form.format(thought="", action="<answer>") if form else "<think></think><action>"
+        form = find_form(self.env)
         return Episode(
             task_id=self.task_id,
             goal=self.goal,
@@ -79,7 +78,7 @@ class TokenEpisode(TextEpisode):
             truncated=self.truncated,
             partner_outcome=self.partner_outcome,
             answer=self.answer,
-            answer_opening=opening,
+            answer_opening=form.write("" if form.tags else "<answer>").removesuffix(form.stop),
             after_ids=self.prompt if self.truncated else [],
             after_images=self.images if self.truncated else [],
         )

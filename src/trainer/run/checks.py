@@ -13,11 +13,10 @@ from agent_envs.net import endpoint
 from agent_envs.workers import apply_to
 from credit.rewards import LastReward, TurnVerifier
 from trainer import recipe as recipes
-from trainer.engine import FORM
 from trainer.errors import RecipeError
 from trainer.learn.sft import FREELY
 from trainer.options import refuse_broken
-from trainer.play.environments import reply_form
+from trainer.play.environments import find_form
 from trainer.play.failures import lose_episode
 from trainer.play.records import Task
 from trainer.play.source import recorded_files
@@ -191,7 +190,7 @@ def find_expert(rollouts: Rollouts, name: str, decoding: Decoding = FREELY) -> s
         return "explorer"
     for world, env in worlds.items():
         listed = _probe(env)[0]["admissible_actions"]
-        if not decoding.constrains(listed, reply_form(env) or FORM):
+        if not decoding.constrains(listed, find_form(env)):
             raise ValueError(
                 f"{world} has no Explorer to imitate and lists no actions to choose from, so that "
                 "a policy that has not seen it learns nothing: write a class Explorer "

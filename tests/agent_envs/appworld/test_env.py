@@ -200,7 +200,8 @@ X = "```python\napis.x\n```"
 @pytest.mark.parametrize(
     ("said", "code", "endless"),
     [
-        (f"One:\n{X}\ntwo:\n```python\nprint(2)\n```", "apis.x", 0),
+        (f"One:\n{X}\ntwo:\n```python\nprint(2)\n```", "", 0),
+        (f"{X}\nand ```python\nprint(", "", 0),
         (f"a</think>{X}<think>```python\n2\n```</think>", "apis.x", 0),
         (f"<think>a<think>b</think>{X}</think>", "", 0),
         ("``<think>x</think>`python\n1\n```", "", 0),
@@ -212,7 +213,7 @@ X = "```python\napis.x\n```"
         (f"<think>{'long ' * 50}</think>\n{X}", "apis.x", 0),
         ("<think>" * 9 + X, "", 7 * 8 + len(X)),
     ],
-    ids=range(11),
+    ids=range(12),
 )
 def test_reading_replies(said, code, endless):
     assert read_reply(said) == (code, endless)

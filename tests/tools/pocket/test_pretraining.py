@@ -14,11 +14,11 @@ from transformers import AutoTokenizer
 import env_assets
 from agent_envs.alfworld.data import open_library
 from agent_envs.alfworld.world import World
+from agent_envs.replies import FORM
 from agent_envs.search_qa.wiki import WikiSearch
 from tools.pocket import lessons, pretraining
 from trainer.model.policy import Policy
 from trainer.model.pretrained import POCKETS
-from trainer.play.episode import INSTRUCTION
 
 FOLDER = Path(env_assets.__file__).parent / "pocket"
 SMALL = pretraining.Pretraining(
@@ -39,7 +39,7 @@ def tokenizer():
 def test_shopping_lessons_buy_what_is_asked_for(monkeypatch):
     monkeypatch.setattr(lessons, "LOOKS", 0.0)
     item = lessons.play_shop(np.random.default_rng(3), mistake=0.0)
-    assert item.prompts[0].startswith(f"{INSTRUCTION}\n\nWebShop [SEP] Instruction: [SEP] ")
+    assert item.prompts[0].startswith(f"{FORM.instruction}\n\nWebShop [SEP] Instruction: [SEP] ")
     assert item.replies[0].startswith("<think>")
     assert "<action>search[" in item.replies[0]
     assert item.replies[-1].endswith("<action>click[buy now]</action>")
@@ -205,4 +205,4 @@ def test_test_tasks_are_not_in_the_lessons():
     rng = np.random.default_rng([pretraining.Pretraining.seed, 0])  # the first chunk's generator
     for _ in range(100):
         item = lessons.play_household(rng, size=float(rng.uniform(0.15, 0.5)), mistake=0.0)
-        assert item.prompts[0].removeprefix(f"{INSTRUCTION}\n\n") not in openings
+        assert item.prompts[0].removeprefix(f"{FORM.instruction}\n\n") not in openings
