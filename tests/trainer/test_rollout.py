@@ -124,7 +124,7 @@ def test_the_outcome_is_the_return_and_by_a_wrapper_the_last_reward():
     """Two orders of the same moves: equal returns, so GRPO tells them apart only by the last."""
 
     def walk(text, row):
-        way = "east" if text.startswith(INSTRUCTION) == (row == 0) else "north"
+        way = "east" if text.startswith(FORM.instruction) == (row == 0) else "north"
         return f"<think></think><action>{way}</action>"
 
     def play(wrappers):
