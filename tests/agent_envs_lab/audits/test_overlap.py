@@ -47,7 +47,7 @@ def test_starts_are_compared(world, shared):
 
 def test_the_audit_says_so_in_one_line():
     env = Signals(Count(10), success_reward=1.0)
-    found = audit(env, tasks=2, episodes=4, players=4, seconds=60)
+    found = audit(env, tasks=2, episodes=4, players=4, seconds=600)
     line = "32 of the first 32 test tasks start as one of 1,000 training tasks does"
     assert line in str(found).splitlines()
     assert found.json()["overlap"] == line
