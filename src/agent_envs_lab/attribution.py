@@ -102,12 +102,7 @@ class Attribution:
         return share
 
 
-def attribute(
-    policy: Policy,
-    episodes: Sequence[Episode],
-    *,
-    tokens: int,
-) -> Attribution:
+def attribute(policy: Policy, episodes: Sequence[Episode], *, tokens: int) -> Attribution:
     """Attribution of the turns of episodes that recorded the prompts `BLIND`.
 
     Raises:

@@ -191,10 +191,7 @@ def table(first: Side, second: Side) -> Group:
         *notes(first, second),
     ]
     return Together(
-        show_data("\n".join(head)),
-        made,
-        show_data("\n".join(said)),
-        *_settings(first, second),
+        show_data("\n".join(head)), made, show_data("\n".join(said)), *_settings(first, second)
     )
 
 

@@ -34,6 +34,7 @@ from agent_envs.testing.episodes import (
     panel_of,
     play_steps,
     read_headings,
+    spec_of,
     wander,
     write_input,
 )
@@ -282,8 +283,8 @@ def try_seeds(env: Env) -> None:
 
 def try_order(env: Env, steps: Sequence[Any]) -> None:
     """`step` must be refused before a reset and after the end."""
-    if env.spec is not None:
-        _require_reset(env.spec.make(), "before the first reset", ())
+    if (spec := spec_of(env)) is not None:
+        _require_reset(spec.make(), "before the first reset", ())
     *_, (_, last) = play_steps(env, steps)
     _require_reset(env, f"after the end at turn {last.info['turn']}", steps)
 

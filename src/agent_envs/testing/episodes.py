@@ -101,6 +101,15 @@ class CutShort(BaseException):
     """The time of a check is over."""
 
 
+def spec_of(env: Env) -> Any:
+    """The spec that makes an environment again; None without, or if a wrapper's options are lost.
+
+    A wrapper keeps its options if it is a `gymnasium.utils.RecordConstructorArgs`.
+    """
+    spec = env.spec
+    return None if spec and any(one.kwargs is None for one in spec.additional_wrappers) else spec
+
+
 class Budget:
     """The seconds of a check; in its `with` block every `Play` takes from them.
 

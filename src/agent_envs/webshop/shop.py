@@ -188,8 +188,7 @@ class PublicShop(Shop):
         super().__init__(catalogue, make_goals(catalogue.products, self.prices, kind, rng))
         values = [v for one in self.products for v in chain.from_iterable(one.options.values())]
         fixed = [v for v in values if v in pages.BUTTONS or not self._can_click(v)]
-        said = "option values are shown and cannot be chosen"
-        catalogue.reading.note(catalogue.folder, fixed, len(values), said)
+        catalogue.reading.note(catalogue.folder, fixed, len(values), "option values have no click")
         self._match = lru_cache(maxsize=SCORES_KEPT)(self._match_product)
 
     def __reduce__(self) -> tuple[Any, ...]:

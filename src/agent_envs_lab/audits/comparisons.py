@@ -29,6 +29,7 @@ from agent_envs.testing.episodes import (
     panel_of,
     play_steps,
     quote,
+    spec_of,
 )
 from agent_envs_lab.audits.episodes import COPIED, Chance, Extra, Other
 from agent_envs_lab.audits.violations import keep_generators, read_generators
@@ -124,7 +125,8 @@ def compare_beside(env: Env, steps: Sequence[Any]) -> Violation | None:
     """Another instance, which takes the steps in `Other`, must have no effect."""
     own = [step for step in steps if not isinstance(step, Other)]
     expected, found = record_steps(env, own), list[Record]()
-    other = env.spec.make() if env.spec is not None else copy.deepcopy(env)
+    spec = spec_of(env)
+    other = copy.deepcopy(env) if spec is None else spec.make()
     run: Play | None = None
     between: Play | None = None
     for place, step in enumerate(steps):
@@ -270,9 +272,9 @@ def _make_longer(env: Env, limit: int) -> Iterator[Env]:
     finally:
         if inner.max_turns != kept:
             inner.max_turns = kept
-    if env.spec is not None:
+    if (spec := spec_of(env)) is not None:
         try:
-            yield env.spec.make(max_turns=limit)
+            yield spec.make(max_turns=limit)
         except TypeError:  # its constructor takes no turn limit
             return
 

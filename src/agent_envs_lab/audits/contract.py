@@ -42,6 +42,7 @@ from agent_envs.testing.episodes import (
     list_inputs,
     panel_of,
     show_steps,
+    spec_of,
     wander,
     write_input,
 )
@@ -141,7 +142,7 @@ def _shorten(make: Fresh, error: Exception) -> None:
         ContractError: the error is a ContractError of the base class; with its steps.
     """
     steps = vars(error).get("steps")
-    if not steps:
+    if not steps or isinstance(error, TimeoutError):
         return
 
     def again(env: Env, fewer: Sequence[Any]) -> Violation | None:
@@ -186,7 +187,8 @@ def _try_everything(
     _try_wide(env, ways, actions, turns)
     opening = (Start(SEED), *first)
     hold(env, comparisons.compare_unspoilt, opening)
-    if env.spec is not None:
+    spec = spec_of(env)
+    if spec is not None:
         hold(env, comparisons.compare_rebuilt, opening)
     if copies:
         _try_copies(env, [(Start(SEED), first[:PLACES]), *ways])
@@ -197,7 +199,7 @@ def _try_everything(
         hold(env, comparisons.compare_times, (start, *done))
     _try_limit(env, first)
     require(panel_of(env).hash == listing, "the panel changed during the episodes")
-    if processes and env.spec is not None and isinstance(env.spec.entry_point, str):
+    if processes and spec is not None and isinstance(spec.entry_point, str):
         _try_elsewhere(env, make, [(Start(SEED), first), *ways])
 
 

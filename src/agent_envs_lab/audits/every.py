@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent_envs.contract import INFO_KEYS
 from agent_envs.signals import Signals
-from agent_envs.testing.episodes import Budget, CutShort, Play, wander
+from agent_envs.testing.episodes import CutShort, Play, wander
 from agent_envs_lab.audits.anchors import audit_anchors
 from agent_envs_lab.audits.contract import check_contract
 from agent_envs_lab.audits.episodes import draw_starts, name_of
-from agent_envs_lab.audits.evidence import NOT_SHOWN, REFUTED, SHOWN, Evidence
+from agent_envs_lab.audits.evidence import NOT_SHOWN, REFUTED, SHOWN, Deadline, Evidence
 from agent_envs_lab.audits.overlap import SAMPLE, count_shared_starts
 from agent_envs_lab.audits.rewards import audit_rewards
 
@@ -126,10 +126,10 @@ def audit(
     """
     until = time.monotonic() + seconds
 
-    def begin(name: str, left: int) -> Budget:
+    def begin(name: str, left: int) -> Deadline:
         budget = (until - time.monotonic()) / left
         tell(f"{name}, up to {budget:.0f} s")
-        return Budget(budget)
+        return Deadline(budget)
 
     made = env() if callable(env) else env
     errors, cut = list[str](), False
@@ -137,15 +137,18 @@ def audit(
     def attempt(do: Callable[[], _Result]) -> _Result | None:
         try:
             return do()
+        except CutShort:
+            return None
         except Exception as error:
             if not hasattr(error, "steps"):  # not of the environment
                 raise
             errors.append(_quote_error(error))
             return None
 
-    overlap = attempt(lambda: _describe_overlap(made, seconds * _OVERLAP))
-    (start,) = draw_starts(made, 1, seed)
-    info = attempt(lambda: Play(made, start).record.info)
+    with Deadline(seconds * _OVERLAP):
+        overlap = attempt(lambda: _describe_overlap(made, seconds * _OVERLAP))
+        (start,) = draw_starts(made, 1, seed)
+        info = attempt(lambda: Play(made, start).record.info)
     missing = tuple(key for key in INFO_KEYS if info is not None and key not in info)
     given: dict[str, Any] = {"actions": actions, "seed": seed}
     with begin("anchors", 3):

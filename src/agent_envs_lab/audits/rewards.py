@@ -20,13 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from agent_envs.testing.episodes import (
-    CutShort,
-    Record,
-    list_inputs,
-    panel_of,
-    play_episode,
-)
+from agent_envs.testing.episodes import CutShort, Record, list_inputs, panel_of, play_episode
 from agent_envs_lab.audits.episodes import draw_starts, find_players, name_of
 from agent_envs_lab.audits.evidence import SHOWN, Evidence, explain_in_time
 from agent_envs_lab.audits.violations import explain, make_fresh

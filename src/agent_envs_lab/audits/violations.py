@@ -23,6 +23,7 @@ from agent_envs.testing.episodes import (
     find_difference,
     name_turn,
     play_steps,
+    spec_of,
 )
 from agent_envs_lab.audits.episodes import COPIED, Chance, Extra, Other
 from agent_envs_lab.audits.watch import Breaks
@@ -73,7 +74,7 @@ def make_fresh(env: Env) -> Fresh:
     They are made from its spec, else copied from a copy made now, else it is `env` itself.
     """
     try:
-        pristine = None if env.spec is not None else copy.deepcopy(env)
+        pristine = None if spec_of(env) is not None else copy.deepcopy(env)
     except Exception:  # noqa: BLE001  `_check_copies` reports what is wrong
         return lambda: nullcontext(env)
 

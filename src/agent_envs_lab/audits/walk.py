@@ -170,12 +170,7 @@ class Walk:
         return self._histories.setdefault(step, len(self._histories))
 
 
-def _note(
-    groups: dict[Key, Group],
-    key: Key,
-    outcome: Outcome,
-    visit: _Visit,
-) -> None:
+def _note(groups: dict[Key, Group], key: Key, outcome: Outcome, visit: _Visit) -> None:
     group = groups.get(key)
     if group is None:
         group = groups[key] = Group()

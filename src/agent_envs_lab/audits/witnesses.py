@@ -49,9 +49,7 @@ class Witness:
 
 
 def shortest_witness(
-    walk: Walk,
-    diverging: Sequence[tuple[Key, Group]],
-    anchor_of: Callable[[Record], str | None],
+    walk: Walk, diverging: Sequence[tuple[Key, Group]], anchor_of: Callable[[Record], str | None]
 ) -> Witness:
     """The shortest pair of ways to one anchor with two outcomes, shortened by replaying."""
     (_, anchor, key), group = min(

@@ -43,11 +43,7 @@ class Drawn(NamedTuple):
 
 
 def states(
-    rollouts: Rollouts,
-    policy: Policy,
-    task: Task,
-    tree: Tree,
-    counts: Sequence[int] | None = None,
+    rollouts: Rollouts, policy: Policy, task: Task, tree: Tree, counts: Sequence[int] | None = None
 ) -> list[TokenEpisode]:
     """A running episode in each state of a tree; each is a copy of the one before it, taken on.
 

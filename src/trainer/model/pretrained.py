@@ -25,7 +25,12 @@ if TYPE_CHECKING:
 POCKETS = ("pocket", "pocket-apps", "pocket-puzzles", "pocket-shop", "pocket-talk", "pocket-wiki")
 # Names of models that need no hub.
 NAMES = (*POCKETS, "smollm2-135m")
-_TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json")
+_PARTS = {
+    "config.json": ("config.json", "adapter_config.json"),
+    "weights": ("*.safetensors", "*.bin"),
+    "tokenizer": ("tokenizer.json", "tokenizer.model", "vocab.json"),
+}
+"""Files that a model's folder needs, one of each kind."""
 _HUB = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 
 
@@ -133,9 +138,12 @@ def resolve(name: str) -> str:
                 "server with --endpoint URL"
             )
         return name
-    if not any((folder / file).is_file() for file in _TOKENIZERS):
+    parts = {part: any(map(any, map(folder.glob, files))) for part, files in _PARTS.items()}
+    if not (parts["tokenizer"] and parts["config.json"]):
+        lacking = " and ".join(f"no {part}" for part, found in parts.items() if not found)
         raise FileNotFoundError(
-            f"the model {name!r} has no tokenizer; save it there with tokenizer.save_pretrained"
+            f"the model {name!r} has {lacking}; save them there with model.save_pretrained and "
+            "tokenizer.save_pretrained"
         )
     return str(folder)
 

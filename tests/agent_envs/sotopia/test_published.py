@@ -132,11 +132,9 @@ def test_situations_of_recorded_conversations_are_for_training(episodes):
     [
         ({"agent_ids": ["A1", "A9"]}, "no character 'A9'"),
         ({"agent_ids": ["A1", "A1"]}, "does not have this pair, got A1 and A1"),
-        ({"agent_ids": "A1"}, "agent_ids must be two texts"),
         ({"social_goals": {"Ada Quill": "Stay dry"}}, "social_goals must have one of each"),
         ({"social_goals": None}, "social_goals must have one of each"),
         ({"scenario": None}, "'scenario' must be text"),
-        ({"environment_id": None}, "'environment_id' must be text"),
     ],
 )
 def test_a_bad_conversation_is_left_out(episodes, change, says):
@@ -161,8 +159,6 @@ def test_without_the_list_of_tests_conversations_are_refused(episodes):
     ("rows", "says"),
     [
         ({"situation": {"relationship": "6"}}, "relationship must be 0 to 5, got '6'"),
-        ({"situation": {"relationship": "-1"}}, "relationship must be 0 to 5"),
-        ({"situation": {"relationship": None}}, "'relationship' must be text, got None"),
         ({"situation": {"agent_goals": ["one"]}}, "agent_goals must be two texts"),
         ({"situation": {"scenario": ""}}, "'scenario' must be text"),
         ({"situation": {"scenario": 'x <p viewer="agent_0">y'}}, "is not closed"),
@@ -186,7 +182,6 @@ def test_rows_that_are_not_right_are_named(folder, rows, says):
         ("agent_profiles.jsonl", "\n\n\n{", BadAsset, "agent_profiles.jsonl, line 4: no JSON"),
         ("agent_profiles.jsonl", "[1]", BadAsset, "an object is needed"),
         ("used_env.json", None, MissingAsset, "used_env.json"),
-        ("used_env.json", "{}", BadAsset, "sotopia_hard_env"),
     ],
 )
 def test_missing_and_broken_files(folder, name, text, error, says):

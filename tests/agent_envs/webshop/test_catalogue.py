@@ -76,18 +76,14 @@ ITEMS, NOUNS = "items_shuffle.json", "title_nouns.json"
         ("items_ins_v2_1.json.gz", b"", "{folder} has 2 files for items_ins_v2.*{name}; .*keep"),
         ("items_human_ins.json.gz", b"", "{folder} has 2 files for items_human_ins.*; .*keep"),
         (ITEMS, b"[{", "{folder}/{name} is (no JSON|damaged)"),
-        (ITEMS, b'["\xff\xfe"]', "{folder}/{name} is (no JSON|damaged)"),
         (ITEMS, b"[" * 100_000, "{folder}/{name} is (no JSON|damaged)"),  # deeper than can be read
-        ("items_ins_v2.json", b"not json", "{folder}/{name} is (no JSON|damaged)"),
         (f"{ITEMS}.gz", b"[]", "{folder}/{name} is (no JSON|damaged)"),  # not packed
         (f"{ITEMS}.gz", PACKED[:-9], "{folder}/{name} is (no JSON|damaged)"),  # cut
         # no such block
         (f"{ITEMS}.gz", PACKED[:15] + b"\xff\xff\xff" + PACKED[18:], "{folder}/{name} is damaged"),
-        (NOUNS, b"{", "{folder}/{name} is (no JSON|damaged)"),
         (NOUNS, b"[]", "{folder}/{name}: an object by product id is needed"),
         (NOUNS, b"{}", "{folder}/{name}, record 'A1': a list of words is needed, got None"),
         (NOUNS, b'{"A1": "x"}', "{folder}/{name}, record 'A1': a list of words is needed, got 'x'"),
-        (NOUNS, b'{"A1": [3]}', "{folder}/{name}, record 'A1': a list of words is needed"),
     ],
 )
 def test_a_file_that_is_missing_there_twice_or_broken_is_named(folder, name, content, why):
@@ -295,7 +291,6 @@ REFUSED = [  # fields of the record A2, words of the message about it
         (0, [{"asin": 5}], "items.json, record 0: field 'asin': a text is needed, got 5"),
         (0, [{"asin": "nan"}], "items.json: no product with an id of at most 10 characters"),
         (1, [], r"ins.json: an object by product id is needed, got \[\]"),
-        (1, {"A1": ["x"]}, "ins.json, record 'A1': an object is needed"),
         (1, {"A1": {"attributes": "x"}}, "ins.json, record 'A1': field 'attributes': a list"),
         (1, {"A1": {"instruction": 5}}, "ins.json, record 'A1': field 'instruction': a text"),
         (
@@ -305,7 +300,6 @@ REFUSED = [  # fields of the record A2, words of the message about it
         ),
         (2, [5], r"human.json: an object by product id is needed, got \[5\]"),
         (2, {"A1": {}}, "human.json, record 'A1': a list of requests is needed"),
-        (2, {"A1": [5]}, "human.json, record 'A1': an object is needed"),
         *(
             (2, {"A1": [ASKED, ASKED | {field: None}]}, f"human.*: field '{field}': a ")
             for field in ASKED

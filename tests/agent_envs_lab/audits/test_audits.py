@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import time
 from math import sqrt
 from pathlib import Path
 
@@ -22,8 +23,10 @@ from agent_envs_lab.audits import (
     audit_anchors,
     audit_checker,
     audit_rewards,
+    evidence,
     follow_script,
 )
+from agent_envs_lab.audits.contract import check_contract
 from agent_envs_lab.audits.episodes import draw_starts
 
 pytestmark = pytest.mark.slow
@@ -378,3 +381,25 @@ def test_the_environments_audits_pass(env_id):
     rewards = audit_rewards(env)
     assert rewards.passed
     assert len(rewards.players) >= 5
+
+
+class Plain(gym.Wrapper):
+    def __init__(self, env, calls):
+        super().__init__(env)  # it does not record its arguments
+        self.calls = calls
+
+    def step(self, action):
+        self.calls -= 1
+        while not self.calls:
+            time.sleep(0.1)
+        return self.env.step(action)
+
+
+def test_a_step_that_hangs_is_ended_and_named(monkeypatch):
+    monkeypatch.setattr(evidence, "GRACE", 0.1)
+    found = audit(Plain(gym.make("EZPoints-v0"), 99), seconds=6)
+    assert "TimeoutError: Plain.step hangs" in found.violation
+
+
+def test_a_wrapper_that_keeps_no_arguments_is_judged():
+    check_contract(Plain(gym.make("EZPoints-v0"), -1), turns=20)
