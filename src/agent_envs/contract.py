@@ -230,10 +230,7 @@ class AgentEnv(gym.Env[str, str], ABC):
     def reject(self, reason: str, notice: str) -> Turn:
         """An invalid turn whose observation is `notice`; the state does not change."""
         return self._latest._replace(
-            observation=notice,
-            valid=False,
-            invalid_reason=reason,
-            reward=0.0,
+            observation=notice, valid=False, invalid_reason=reason, reward=0.0
         )
 
     def render(self) -> str | None:

@@ -19,13 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from agent_envs_lab.intervals import FEWEST, Bootstrap, Score, interval
-from credit.validation import (
-    as_finite,
-    as_vector,
-    check_length,
-    check_positive,
-    check_rows,
-)
+from credit.validation import as_finite, as_vector, check_length, check_positive, check_rows
 
 if TYPE_CHECKING:
     from credit.stats import Array

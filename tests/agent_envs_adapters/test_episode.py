@@ -264,8 +264,7 @@ def test_astep_lets_others_run_while_an_environment_waits():
 
 IDS = [
     pytest.param(
-        name,
-        marks=[pytest.mark.browser, pytest.mark.long] if name == "WebShopSite-v1" else (),
+        name, marks=[pytest.mark.browser, pytest.mark.long] if name == "WebShopSite-v1" else ()
     )
     for name in sorted(gym.registry)
     if str(gym.registry[name].entry_point).startswith("agent_envs.")

@@ -28,12 +28,7 @@ if THERE:
         token_advantages,
     )
 
-TASKS = {
-    "AlfWorld-v0": {"data": "embedded"},
-    "WebShop-v1": {},
-    "Sokoban-v0": {},
-    "EZPoints-v0": {},
-}
+TASKS = {"AlfWorld-v0": {"data": "embedded"}, "WebShop-v1": {}, "Sokoban-v0": {}, "EZPoints-v0": {}}
 
 
 @pytest.fixture(autouse=True)

@@ -42,13 +42,7 @@ class Base:
 
 
 @pytest.fixture(
-    params=[
-        "stand-in",
-        pytest.param(
-            "genuine",
-            marks=needs("verl_agent", "agent_system"),
-        ),
-    ]
+    params=["stand-in", pytest.param("genuine", marks=needs("verl_agent", "agent_system"))]
 )
 def adapter(request, monkeypatch):
     """The adapter on verl-agent's class, and on a stand-in that needs no verl-agent."""

@@ -83,8 +83,7 @@ def choose_inputs(env, info):
 
 
 @pytest.mark.parametrize(
-    ("inner", "outer"),
-    [pair for pair in PAIRS if pair not in FITTING and pair[1] != "Autoreset"],
+    ("inner", "outer"), [pair for pair in PAIRS if pair not in FITTING and pair[1] != "Autoreset"]
 )
 def test_a_wrong_order_is_refused_in_one_line(inner, outer):
     env = wrap(Hallway(), [inner])

@@ -15,8 +15,7 @@ def attribute(
     recipe: RecipeOfModel = None,
     *,
     rollouts: Annotated[
-        int,
-        typer.Option(min=1, help="Rollouts of each task; with several, states are compared."),
+        int, typer.Option(min=1, help="Rollouts of each task; with several, states are compared.")
     ] = 1,
     against: Annotated[
         Path | None,

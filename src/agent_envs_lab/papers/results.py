@@ -16,12 +16,7 @@ from numpy.typing import NDArray
 
 from agent_envs import evaluation
 from agent_envs.machine import write_text
-from agent_envs_lab.papers.runs import (
-    describe_state,
-    find_folder,
-    load_recipe,
-    name_evaluation,
-)
+from agent_envs_lab.papers.runs import describe_state, find_folder, load_recipe, name_evaluation
 from trainer.run.metrics import read_log
 from trainer.run.run_folder import RunFolder
 

@@ -46,9 +46,7 @@ def publish(result: Result, folder: Path) -> str:
 
 def _checks(result: Result) -> list[str]:
     about = result.truth.about
-    lines = [
-        f"{about['turns played for each turn']:.0f} turns were played for each turn measured",
-    ]
+    lines = [f"{about['turns played for each turn']:.0f} turns were played for each turn measured"]
     if "fresh rollouts" in about:
         lines.append(
             f"V at the start minus {about['fresh rollouts']} fresh rollouts: "
@@ -109,10 +107,7 @@ def ranking(
 
 
 def episode(
-    truth: Truth,
-    episodes: Sequence[Episode],
-    advantages: Mapping[str, Array],
-    order: Sequence[str],
+    truth: Truth, episodes: Sequence[Episode], advantages: Mapping[str, Array], order: Sequence[str]
 ) -> Figure:
     """Values of one episode turn by turn, and beneath them the credit of some methods.
 

@@ -144,9 +144,7 @@ class WithPRM(Method):
         token = istar.token_rewards(logprobs, reference, beta=self.options.beta)
         rewards = segment_sum(token, turn, len(experience.turns)).numpy()
         turns = replace(
-            experience.turns,
-            turn_reward=rewards[:, None],
-            turn_reward_names=("implicit",),
+            experience.turns, turn_reward=rewards[:, None], turn_reward_names=("implicit",)
         )
         if self.options.level == "token":
             prime = isinstance(self.estimator, credit.Prime)
@@ -187,8 +185,7 @@ class WithPRM(Method):
                 "policy, not what is better; lower credit.models.prm.learning_rate",
                 stacklevel=2,
             )
-        success = float(np.mean([one.success for one in played]))
-        return {"prm_success": success, "prm_valid": valid}
+        return {"prm_success": float(np.mean([one.success for one in played])), "prm_valid": valid}
 
     def _logprobs(self, policy: Policy, rows: list[Row]) -> Tensor:
         """Log-probabilities of all reply tokens under a policy: -> [P]."""

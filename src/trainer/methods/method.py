@@ -129,10 +129,7 @@ class Method:
         figures = describe_turns(self.estimator, turns)
         if "gold_logprob" in self.needs:
             gold = score_answers(
-                self.policy,
-                experience.episodes,
-                self.recipe.update,
-                reference=self.needs_reference,
+                self.policy, experience.episodes, self.recipe.update, reference=self.needs_reference
             )
             turns = replace(turns, gold_logprob=gold)
             figures["gold_probability"] = float(np.exp(gold).mean())

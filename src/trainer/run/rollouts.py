@@ -134,9 +134,7 @@ def _count_outcomes(group: Sequence[Episode]) -> tuple[int, int]:
 
 
 def _make_cells(
-    rollouts: Sequence[Episode],
-    credit: Sequence[NDArray[np.float64] | None],
-    largest: float | None,
+    rollouts: Sequence[Episode], credit: Sequence[NDArray[np.float64] | None], largest: float | None
 ) -> list[list[Cell]]:
     """The cells of each rollout, given the advantages of its turns."""
     shared = Counter(anchor for one in rollouts for anchor in {step.anchor for step in one.steps})
