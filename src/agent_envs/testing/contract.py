@@ -169,7 +169,8 @@ def compare_copies(env: Env, start: Start, actions: Sequence[Any]) -> Violation 
         raise ContractError(f"the environment cannot be copied and pickled: {error}") from error
     for kind, player in players.items():
         for turn, record in enumerate(expected[half + 1 :], half + 1):
-            if wrong := find_difference(record, Record(record.action, *player.step(record.action))):
+            found = Record(record.action, *player.step(record.action))
+            if wrong := find_difference(record, found):
                 where = f"{kind} made at turn {half}, {name_turn(record, turn)}"
                 return Violation(f"{where}: {wrong}", (start, *actions[:turn]))
     return None
