@@ -26,23 +26,19 @@ HEAVY = {  # those that take long at any size
     "puzzles": ("--steps 50", "picture steps a second"),
     "sotopia": ("--steps 200", "peak memory of this process with 64 environments"),
     "credit": ("--turns 400", "gigpo similar"),
-    "learning": (
-        "exact --steps 2 --seeds 2",
-        "reversible: rank correlation of fidelity and success",
-    ),
+    "learning": ("exact --steps 2 --seeds 2",
+                 "reversible: rank correlation of fidelity and success"),
     "gpu": ("--size tiny --rollouts 2 --turns 1 --steps 2", "resumed, seconds of its step"),
     "kills": ("--signals 1 --steps 1 --only critic", "| 0 | 1 of 1 |"),
     "kills --clock": ("--clock --steps 1", "the same log and weights: True"),
     "reliability": ("soak --episodes 64 --only EZPoints-v0", "| 0 | 0 of 6"),
     "reliability servers": ("servers --episodes 64 --only retriever", "| 0 of 64 | 0 |"),
     "rollout": ("--rows 2 --turns 1", "2048"),
-    "search_qa": (
-        "--queries 2 --requests 1 --vectors 300",
-        "answers identical to those in this process: True",
-    ),
+    "search_qa": ("--queries 2 --requests 1 --vectors 300",
+                  "answers identical to those in this process: True"),
     "trainer": ("--steps 2 --tasks 1 --turns 2 --methods mgr", "at most 2 turns, one thread"),
     "webshop": ("--steps 20 --episodes 8 --sizes 100", "a query asked before"),
-}
+}  # fmt: skip
 
 
 def measure(name, *options):

@@ -151,19 +151,13 @@ def test_environments_and_credit_import_gymnasium_and_numpy_and_more_only_where_
 @pytest.mark.parametrize(
     ("program", "allowed"),
     [
-        (
-            "import sys, agent_envs\nassert not any('alfworld' in name for name in sys.modules)",
-            LIGHT | {"agent_envs"},
-        ),
+        ("import sys, agent_envs\nassert not any('alfworld' in name for name in sys.modules)",
+         LIGHT | {"agent_envs"}),
         ("import agent_envs.testing", LIGHT | {"agent_envs"}),
-        (
-            "import gymnasium\nenv = gymnasium.make('agent_envs:AlfWorld-v0')\nenv.reset(seed=1)",
-            LIGHT | {"agent_envs", "env_assets"},
-        ),
-        (
-            "import gymnasium\ngymnasium.make('agent_envs:WebShop-v1').reset(seed=1)",
-            LIGHT | {"agent_envs", "env_assets"},
-        ),
+        ("import gymnasium\nenv = gymnasium.make('agent_envs:AlfWorld-v0')\nenv.reset(seed=1)",
+         LIGHT | {"agent_envs", "env_assets"}),
+        ("import gymnasium\ngymnasium.make('agent_envs:WebShop-v1').reset(seed=1)",
+         LIGHT | {"agent_envs", "env_assets"}),
         ("import credit", LIGHT | {"credit"}),
         (
             "import trainer.play.prompted",
@@ -173,6 +167,6 @@ def test_environments_and_credit_import_gymnasium_and_numpy_and_more_only_where_
         ),
     ],
     ids=["agent_envs", "testing", "AlfWorld", "WebShop", "credit", "a prompted model"],
-)
+)  # fmt: skip
 def test_what_an_import_loads(program, allowed):
     assert modules_after(program) <= allowed

@@ -85,8 +85,7 @@ class Picture(NamedTuple):
     @property
     def array(self) -> NDArray[np.uint8]:
         """The image as an array, [height, width, 3] of uint8."""
-        flat = np.frombuffer(self.pixels, np.uint8)
-        return flat.reshape(self.height, self.width, 3)
+        return np.frombuffer(self.pixels, np.uint8).reshape(self.height, self.width, 3)
 
     @property
     def data_url(self) -> str:

@@ -94,10 +94,7 @@ class AgentEnvsServer(GymnasiumServer):
 
     @override
     async def step(
-        self,
-        action: NeMoGymResponse,
-        metadata: Mapping[str, Any],
-        session_id: str | None = None,
+        self, action: NeMoGymResponse, metadata: Mapping[str, Any], session_id: str | None = None
     ) -> Stepped:
         """Play the text of a response."""
         episode: TextEpisode | None = self.session_state.get(session_id)

@@ -33,13 +33,7 @@ from agent_envs_adapters.gate import LIMITS, Gate, Limits
 with use_peer("openenv", "0.10"):
     from fastapi.exceptions import RequestValidationError
     from fastapi.responses import JSONResponse, Response
-    from openenv.core.env_server import (
-        Action,
-        Environment,
-        Observation,
-        State,
-        create_fastapi_app,
-    )
+    from openenv.core.env_server import Action, Environment, Observation, State, create_fastapi_app
     from openenv.core.env_server.types import EnvironmentMetadata
     from pydantic import Field, ValidationError
 

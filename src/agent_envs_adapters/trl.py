@@ -89,11 +89,7 @@ class Rollout:
     """
 
     def __init__(
-        self,
-        episodes: Episodes,
-        *,
-        max_reply_tokens: int = 512,
-        held_out: Episodes | None = None,
+        self, episodes: Episodes, *, max_reply_tokens: int = 512, held_out: Episodes | None = None
     ) -> None:
         for one in (episodes, held_out or episodes):
             one.require_context("history", "a completion of TRL is one sequence")

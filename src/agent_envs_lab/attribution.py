@@ -214,8 +214,7 @@ def split_truth(path: Path) -> dict[str, NDArray[np.float64]]:
     method = credit.STAPO()
     true = truth.value_after - truth.value_before
     out = method.mask(truth.turns)
-    columns = {"true_advantage": true, "advantage": method.step_advantage(truth.turns)}
-    return _split(columns, out)
+    return _split({"true_advantage": true, "advantage": method.step_advantage(truth.turns)}, out)
 
 
 def _split(columns: dict[str, Any], out: NDArray[np.bool_]) -> dict[str, NDArray[np.float64]]:

@@ -74,8 +74,7 @@ def reward_progress(estimator: credit.Estimator) -> credit.Estimator:
 
     def estimate_on_gain(turns: Turns, rng: np.random.Generator | None) -> Array:
         gain = Progressive()(turns)[:, None]
-        changed = replace(turns, turn_reward=gain, turn_reward_names=("progress",))
-        return estimator(changed, rng)
+        return estimator(replace(turns, turn_reward=gain, turn_reward_names=("progress",)), rng)
 
     return estimate_on_gain
 
@@ -124,8 +123,7 @@ def estimate_advantages(
             left[name] = why
             continue
         try:
-            rng = np.random.default_rng(seed)
-            found[name] = credit.estimate(estimator, truth.turns, rng)
+            found[name] = credit.estimate(estimator, truth.turns, np.random.default_rng(seed))
         except MissingColumn as error:
             left[name] = str(error)
         except Exception as error:  # noqa: BLE001 - it is the estimator's own

@@ -170,8 +170,7 @@ def table(first: Side, second: Side) -> Group:
         made.add_column(name, no_wrap=True)
     for kind in [*one.by_stratum, None]:
         rates = [x.overall if kind is None else x.by_stratum.get(kind) for x in (one, other)]
-        label = "success" if kind is None else kind
-        made.add_row(label, *(_short(rate) for rate in rates))
+        made.add_row("success" if kind is None else kind, *(_short(rate) for rate in rates))
     made.add_row("mean return", *(f"{np.mean(x.returns):.3g}" for x in (one, other)))
     for name in one.measures:
         made.add_row(name, *(x.describe_measure(name) for x in (one, other)))

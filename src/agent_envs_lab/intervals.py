@@ -57,8 +57,7 @@ def resample_groups(groups: int, seed: int) -> Array:
         seed: Seed of the samples.
     """
     picked = np.random.default_rng(seed).integers(groups, size=(RESAMPLES, groups))
-    drawn = (picked[:, :, None] == np.arange(groups)).sum(1)
-    return np.concatenate([np.ones((1, groups)), drawn])
+    return np.concatenate([np.ones((1, groups)), (picked[:, :, None] == np.arange(groups)).sum(1)])
 
 
 class Bootstrap:

@@ -338,8 +338,7 @@ class _Index:
             if (found := self._rows.get(token)) is not None:
                 scores[found] += self.weigh(token)
         scores /= self._sizes
-        close = np.argsort(-scores, kind="stable")[:_CLOSE]
-        rows = (int(row) for row in close)
+        rows = (int(row) for row in np.argsort(-scores, kind="stable")[:_CLOSE])
         return max(rows, key=lambda row: _compare(text, self._texts[row]).ratio())
 
 

@@ -394,8 +394,7 @@ def _sum_slopes(turns: Sequence[Turn], advantage: Array) -> Array:
         slope[turn.taken] += gain
         which.append(turn.features.ravel())
         slopes.append(slope.repeat(turn.features.shape[1]))
-    total = np.bincount(np.concatenate(which), np.concatenate(slopes), SIZE)
-    return np.asarray(total / len(turns))
+    return np.asarray(np.bincount(np.concatenate(which), np.concatenate(slopes), SIZE) / len(turns))
 
 
 class Gain(NamedTuple):
@@ -415,8 +414,7 @@ class Gain(NamedTuple):
 def difference(ours: Sequence[float], theirs: Sequence[float]) -> Gain:
     """Mean of paired differences, with a bootstrap over the pairs."""
     apart = np.subtract(ours, theirs)
-    means = resample_groups(len(apart), 0) @ apart / len(apart)
-    return Gain(*astuple(interval(means, len(apart))))
+    return Gain(*astuple(interval(resample_groups(len(apart), 0) @ apart / len(apart), len(apart))))
 
 
 def count_wins(ours: Sequence[float], theirs: Sequence[float]) -> tuple[int, int, float]:

@@ -37,9 +37,7 @@ def exact(keys: Sequence[Any] | NDArray[np.object_], group: ArrayLike) -> stats.
 
 
 def similar(
-    keys: Sequence[str] | NDArray[np.object_],
-    group: ArrayLike,
-    threshold: float = 0.9,
+    keys: Sequence[str] | NDArray[np.object_], group: ArrayLike, threshold: float = 0.9
 ) -> stats.Ids:
     """Ids of clusters of similar texts within groups: [N], [N] -> [N].
 
@@ -163,8 +161,7 @@ def _counts(text: str) -> NDArray[np.int32]:
 def _bound_ratio(counts: NDArray[np.int32], heads: NDArray[np.int32]) -> NDArray[np.float64]:
     """2 (characters in common) / (sum of lengths), a bound of the ratio: [V], [K, V] -> [K]."""
     common = np.minimum(heads, counts).sum(axis=1)
-    total = heads.sum(axis=1) + counts.sum()
-    bounds: NDArray[np.float64] = 2.0 * common / np.maximum(total, 1)
+    bounds: NDArray[np.float64] = 2.0 * common / np.maximum(heads.sum(axis=1) + counts.sum(), 1)
     return bounds
 
 

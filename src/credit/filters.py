@@ -33,8 +33,7 @@ def has_signal(
     other = values != values[turns.position == 0][turns.trajectory]
     _, dense = np.unique(turns.group_of_turn, return_inverse=True)
     score = turns.outcome[turns.trajectory] - (row_penalty and row_penalty * ~turns.valid)
-    alive = ~is_dead(score, turns.group_of_turn)
-    return alive | (np.bincount(dense, other) > 0)[dense]
+    return ~is_dead(score, turns.group_of_turn) | (np.bincount(dense, other) > 0)[dense]
 
 
 def overlong_penalty(length: ArrayLike, *, maximum: int, buffer: int) -> Array:

@@ -89,7 +89,6 @@ def compute_ragged(
         )
     if not len(rewards):
         return upcast(rewards)
-    position = torch.arange(int(length.max()), device=segment.device)
-    mask = position < length[:, None]
+    mask = torch.arange(int(length.max()), device=segment.device) < length[:, None]
     reward, value = (x.new_zeros(mask.shape).masked_scatter(mask, x) for x in (rewards, values))
     return compute_padded(reward, value, mask, gamma=gamma, lam=lam)[mask]

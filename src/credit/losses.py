@@ -42,8 +42,7 @@ def segment_mean(x: Tensor, segment: Tensor, count: int) -> Tensor:
     Returns:
         [S] means, 0 for a segment without tokens; at least float32.
     """
-    length = torch.bincount(segment, minlength=count).clamp(min=1)
-    return segment_sum(x, segment, count) / length
+    return segment_sum(x, segment, count) / torch.bincount(segment, minlength=count).clamp(min=1)
 
 
 def masked_mean(x: Tensor, mask: Tensor | None = None, *, dim: int | None = None) -> Tensor:
@@ -134,8 +133,7 @@ def clipped_surrogate(
 def sequence_mean(x: Tensor, mask: Tensor | None = None) -> Tensor:
     """Mean over sequences of the mean over their tokens: [B, L] -> scalar. GRPO."""
     rows = masked_mean(x, mask, dim=-1)
-    nonempty = None if mask is None else mask.bool().any(-1)
-    return masked_mean(rows, nonempty)
+    return masked_mean(rows, None if mask is None else mask.bool().any(-1))
 
 
 def entropy(logits: Tensor) -> Tensor:

@@ -121,14 +121,8 @@ def xml_usage(turn: Exchange) -> float:
     return sum(count == (1, 1) for count in occurring) / max(len(occurring), 1)
 
 
-VERIFIERS: dict[str, Verifier] = {
-    "tool_execution": tool_execution,
-    "result_has_answer": result_has_answer,
-    "answer_contains": answer_contains,
-    "exact": exact,
-    "xml_format": xml_format,
-    "xml_usage": xml_usage,
-}
+_RULES = (tool_execution, result_has_answer, answer_contains, exact, xml_format, xml_usage)
+VERIFIERS: dict[str, Verifier] = {rule.__name__: rule for rule in _RULES}
 
 
 def find_verifier(name: str) -> Verifier:
@@ -647,8 +641,7 @@ class GroupRewardCopy(gym.Wrapper[Any, Any, Any, Any]):
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Take one step and record it."""
         observation, reward, terminated, truncated, info = self.env.step(action)
-        ended = terminated or truncated
-        self.group.record_turn(self.copy, action, reward, info, ended=ended)
+        self.group.record_turn(self.copy, action, reward, info, ended=terminated or truncated)
         return observation, reward, terminated, truncated, info
 
 

@@ -16,13 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from credit import stats
-from credit.columns import (
-    MEASURED,
-    RECORDED,
-    as_column,
-    group_by_verifier,
-    stack_turn_rewards,
-)
+from credit.columns import MEASURED, RECORDED, as_column, group_by_verifier, stack_turn_rewards
 from credit.estimators import estimate
 from credit.turns import Turns
 from credit.validation import (
@@ -356,8 +350,7 @@ class TurnRecord:
             raise TypeError(f"a turn record is a mapping, got {given!r:.80}")
         if given.get("version", VERSION) == VERSION:  # another one may have other keys
             check_known("a turn record has no", given, [one.name for one in fields(cls)])
-        known = {one.name: given[one.name] for one in fields(cls) if one.name in given}
-        return cls(**known)
+        return cls(**{one.name: given[one.name] for one in fields(cls) if one.name in given})
 
     def to_dict(self) -> dict[str, Any]:
         """The record as values that JSON has."""
@@ -365,11 +358,7 @@ class TurnRecord:
 
 
 def _read_value(
-    name: str,
-    value: Any,
-    kinds: tuple[type, ...],
-    low: float = -LARGEST,
-    high: float = LARGEST,
+    name: str, value: Any, kinds: tuple[type, ...], low: float = -LARGEST, high: float = LARGEST
 ) -> Any:
     """A value of a record, a number in [low, high]; raises an error about another one."""
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):

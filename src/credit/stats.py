@@ -39,8 +39,7 @@ def _segments(x: ArrayLike, ids: ArrayLike) -> _Segments:
 
 def count(ids: ArrayLike) -> Ids:
     """Number of rows in each row's segment: [N] -> [N] int."""
-    given = np.asarray(ids)
-    _, dense, counts = np.unique(given, return_inverse=True, return_counts=True)
+    _, dense, counts = np.unique(np.asarray(ids), return_inverse=True, return_counts=True)
     return np.asarray(counts[dense], dtype=np.intp)
 
 

@@ -43,44 +43,20 @@ TOOL = '<tool>{"name": "wiki_search", "args": {"query": "town"}}</tool>'
 CODE = "print(apis.supervisor.show_profile())"
 BLOCK = f"\n```python\n{CODE}\n```"
 READERS = {  # what it makes, {good}, {bad}, the action of {good}
-    "sokoban": (
-        lambda: ParseReply(gym.make("Sokoban-v0")),
-        "<action>right</action>",
-        "<action>left</action>",
-        "right",
-    ),
-    "ezpoints": (
-        lambda: ParseReply(gym.make("EZPoints-v0")),
-        "<action>2</action>",
-        "<action>=</action>",
-        "2",
-    ),
-    "attempt": (
-        lambda: ParseReply(gym.make("Sokoban-v0"), on_malformed="attempt"),
-        "<action>right</action>",
-        "<action>left</action>",
-        "right",
-    ),
-    "search": (
-        lambda: gym.make("SearchQA-v1"),
-        "<search>town</search>",
-        "<answer>Beijing</answer>",
-        "<search>town</search>",
-    ),
+    "sokoban": (lambda: ParseReply(gym.make("Sokoban-v0")), "<action>right</action>",
+                "<action>left</action>", "right"),
+    "ezpoints": (lambda: ParseReply(gym.make("EZPoints-v0")), "<action>2</action>",
+                 "<action>=</action>", "2"),
+    "attempt": (lambda: ParseReply(gym.make("Sokoban-v0"), on_malformed="attempt"),
+                "<action>right</action>", "<action>left</action>", "right"),
+    "search": (lambda: gym.make("SearchQA-v1"), "<search>town</search>", "<answer>Beijing</answer>",
+               "<search>town</search>"),
     "wiki": (lambda: gym.make("WikiSearch-v1"), TOOL, "<answer>Beijing</answer>", TOOL),
-    "appworld": (
-        lambda: gym.make("AppWorld-v1", sandbox="best-effort"),
-        BLOCK,
-        "\n```python\napis.supervisor.complete_task()\n```\n",
-        CODE,
-    ),
-    "sotopia": (
-        lambda: ParseReply(gym.make("Sotopia-v1")),
-        "<action>Good morning.</action>",
-        "<action>My limit is 11.</action>",
-        "Good morning.",
-    ),
-}
+    "appworld": (lambda: gym.make("AppWorld-v1", sandbox="best-effort"), BLOCK,
+                 "\n```python\napis.supervisor.complete_task()\n```\n", CODE),
+    "sotopia": (lambda: ParseReply(gym.make("Sotopia-v1")), "<action>Good morning.</action>",
+                "<action>My limit is 11.</action>", "Good morning."),
+}  # fmt: skip
 T = "<think>a</think>"
 OWN = {  # replies of one reader, and the action that it takes
     "sokoban": [

@@ -142,12 +142,10 @@ PAIR = evaluation([True, False])
         (lambda: compare_paired(PAIR, replace(PAIR, panel_hash="b")), "same split, data and numb"),
         (lambda: compare_paired(PAIR, replace(PAIR, task_ids=["a", "b"])), "same split, data and"),
         (lambda: evaluations.draw_panel(Panel("v", ("a",)), 5), r"eval\.tasks=5.*has 1 tasks"),
-        (
-            lambda: evaluations.load(Path("no.json")),
-            r"no evaluation at no\.json; make one with `agent",
-        ),
+        (lambda: evaluations.load(Path("no.json")),
+         r"no evaluation at no\.json; make one with `agent"),
     ],
-)
+)  # fmt: skip
 def test_what_is_refused(call, message):
     with pytest.raises((ValueError, FileNotFoundError), match=message):
         call()

@@ -264,14 +264,11 @@ class TestReasoningGym:
         ("name", "options", "said"),
         [
             ("leg_countin", {}, "did you mean 'leg_counting'"),
-            (
-                "leg_counting",
-                {"config": {"legs": 4}},
-                "refuses the config of leg_counting: .*'legs'",
-            ),
+            ("leg_counting", {"config": {"legs": 4}},
+             "refuses the config of leg_counting: .*'legs'"),
             ("leg_counting", {"success_score": 0.0}, "must lie in"),
         ],
-    )
+    )  # fmt: skip
     def test_wrong_names_and_options(self, name, options, said):
         with pytest.raises(ValueError, match=said):
             lift(f"reasoning_gym:{name}", **options)

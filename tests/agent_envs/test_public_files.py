@@ -100,14 +100,10 @@ def lines_of(record):
 LOOSE = {  # changes of the files of three products, and what is noted of them
     "records of no product": ({}, {"x": ASKED}, "ins_v2.json: 1 of 4 records are of no product"),
     "no record": ({}, {"a": None}, "ins_v2.json: 1 of 3 products have no record here"),
-    "a button": (
-        {"Kind": [{"value": "Buy Now"}]},
-        {},
-        ": 1 of 1 option values have no click",
-    ),
+    "a button": ({"Kind": [{"value": "Buy Now"}]}, {}, ": 1 of 1 option values have no click"),
     "no values": ({"Kind": []}, {}, "shuffle.json: 1 of 3 products have an option of no values"),
     "again": (None, {}, "shuffle.json: 1 of 4 records have no id of their own"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", LOOSE)

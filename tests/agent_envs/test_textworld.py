@@ -364,20 +364,16 @@ DAMAGES = {
     "gone": (lambda f: (f / "coin.json").unlink(), "no file .*coin.json"),
     "no story": (lambda f: (f / "coin.z8").unlink(), "no file .*coin.z8"),
     "another game": (lambda f: shutil.copy(f / "meal.json", f / "coin.json"), "two games"),
-    "cut": (
-        lambda f: (f / "coin.z8").write_bytes((f / "coin.z8").read_bytes()[:9000]),
-        "coin.z8 is no whole story .* make it again",
-    ),
-    "no game": (
-        lambda f: (f / "coin.json").write_text('{"world": [], "infos": []}'),
-        "coin.json is no game of TextWorld; .*tw-make",
-    ),
+    "cut": (lambda f: (f / "coin.z8").write_bytes((f / "coin.z8").read_bytes()[:9000]),
+            "coin.z8 is no whole story .* make it again"),
+    "no game": (lambda f: (f / "coin.json").write_text('{"world": [], "infos": []}'),
+                "coin.json is no game of TextWorld; .*tw-make"),
     "list": (lambda f: (f / "coin.json").write_text("[1]"), "coin.json is no game of TextWorld"),
     "old": (
         lambda f: (f / "coin.json").write_text('{"world":[], "infos":[], "quests":[], "KB":{}}'),
         "coin.json cannot be read by textworld .*tw-make",
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

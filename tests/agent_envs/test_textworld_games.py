@@ -99,17 +99,15 @@ def test_panels_have_every_kind_in_turn_and_share_no_game():
         (lambda: open_panel("tset", None, None), ("'tset'", "did you mean 'test'")),
         (lambda: open_panel("test", "coins", None), ("'coins'", "coin_collector")),
         (lambda: open_panel("test", "cooking", 9), ("1..4", "got 9")),
-        (
-            lambda: open_panel("test", "coin_collector", 7),
-            ("got 7", "games=['coin_collector-7-0']"),
-        ),
+        (lambda: open_panel("test", "coin_collector", 7),
+         ("got 7", "games=['coin_collector-7-0']")),
         (lambda: open_panel("test", None, 3), ("level=3", "give kind")),
         (lambda: read_task("coin_collector-5"), ("kind-level-seed", "coin_collector-5-17")),
         (lambda: read_task("coin_collector-5--1"), ("kind-level-seed",)),
         (lambda: read_task("coin_collector-0-17"), ("1..100 or 101..150", "got 0")),
         (lambda: read_task("zork-1-1"), ("unknown kind 'zork'", "simple")),
     ],
-)
+)  # fmt: skip
 def test_what_there_is_not_is_named(call, words):
     with pytest.raises(ValueError, match=r"^[^\n]*$") as refused:
         call()

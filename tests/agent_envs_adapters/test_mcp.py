@@ -173,14 +173,11 @@ def test_each_session_has_its_own_environment():
         ("x" * 10**5, {"y" * 10**5: 1}, "There is no tool 'xxxx"),
         ("act", {"action": 5}, "action must be a text, got 5"),
         ("act", {"action": "x" * 10**5}, "The action has 100000 characters, more than 4096"),
-        (
-            "act",
-            {"action": None, "z": [[[]]]},
-            "the arguments are action, and action, z were given",
-        ),
+        ("act", {"action": None, "z": [[[]]]},
+         "the arguments are action, and action, z were given"),
         ("act", None, "the arguments are action, and none were given"),
     ],
-)
+)  # fmt: skip
 def test_what_a_peer_gets_wrong_is_one_answer_and_the_session_goes_on(name, given, says):
     async def play():
         with serve(make_tools) as url:

@@ -595,16 +595,14 @@ def test_the_command_ends_during_a_step(own, env, reply):
         (["alfworld", "--split", "test"], "unknown split 'test'"),
         (["alfworld", "split=train"], "write --split train instead"),
         (["alfworld", "max_turn=3"], "no option 'max_turn'"),
-        (
-            ["alfworld", "--host", "::", "--port", "0"],
-            "set a token in $AGENT_ENVS_TOKEN, or listen",
-        ),
+        (["alfworld", "--host", "::", "--port", "0"],
+         "set a token in $AGENT_ENVS_TOKEN, or listen"),
         (["alfworld", "--idle", "nan"], "limits.idle = nan: Input should be a finite number"),
         (["alfworld", "max_turns=abc"], "max_turns = 'abc': Input should be a valid integer"),
         (["alfworld", "--host", "no.such.host.invalid"], "no host 'no.such.host.invalid' to list"),
         (["alfworld", "--port", "99999"], "port must be in 0..65535"),
     ],
-)
+)  # fmt: skip
 def test_odd_commands_are_refused_in_one_line(words, says, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["agent-envs", "serve", *words])
     with pytest.raises(SystemExit, match=re.escape(says)) as caught:

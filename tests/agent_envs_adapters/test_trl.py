@@ -382,14 +382,10 @@ FIRST = '{"task": 0, "seed": 0}'
     ("call", "says"),
     [
         (lambda make: make(credit="mgrr"), r"unknown credit method 'mgrr'.*mgr"),
-        (
-            lambda make: make(credit=credit.MGR(), credit_options={"beta": 1}),
-            "credit_options belong to a method by name",
-        ),
-        (
-            lambda make: make(config={"mask_truncated_completions": True}),
-            "mask_truncated_completions=True would drop",
-        ),
+        (lambda make: make(credit=credit.MGR(), credit_options={"beta": 1}),
+         "credit_options belong to a method by name"),
+        (lambda make: make(config={"mask_truncated_completions": True}),
+         "mask_truncated_completions=True would drop"),
         (lambda make: of_context("turn"), "completion of TRL is one sequence; use Episodes"),
         # what the method reads and the environment does not report
         (lambda make: scored(make(credit="prime"), 4), "a turn_reward named 'implicit'"),
@@ -398,10 +394,8 @@ FIRST = '{"task": 0, "seed": 0}'
         (lambda make: play_prompt(make, FIRST, "VisualSokoban-v0"), "shows images, and this ada"),
         (lambda make: play_prompt(make, FIRST, reply=2000), "leaves no room for a reply: the mod"),
         # a rollout of one's own
-        (
-            lambda make: scored(change_rollout(make, records=lambda out: [[]] * 4), 4),
-            "the rollout_func must return the TurnRecords of each",
-        ),
+        (lambda make: scored(change_rollout(make, records=lambda out: [[]] * 4), 4),
+         "the rollout_func must return the TurnRecords of each"),
         (
             lambda make: scored(
                 change_rollout(
@@ -411,12 +405,10 @@ FIRST = '{"task": 0, "seed": 0}'
             ),
             "spans and mask must cover the same tokens",
         ),
-        (
-            lambda make: scored(with_ends(make, [5]), 4),
-            r"which does not stop generation; add its id to model\.gen",
-        ),
+        (lambda make: scored(with_ends(make, [5]), 4),
+         r"which does not stop generation; add its id to model\.gen"),
     ],
-)
+)  # fmt: skip
 def test_what_does_not_fit_is_refused(make, call, says):
     with pytest.raises(ValueError, match=says):
         call(make)

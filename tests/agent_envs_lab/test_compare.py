@@ -105,20 +105,12 @@ def add_column(path):
     ("change", "step", "said"),
     [
         (lambda run: None, 7, r"no evaluation of step 7; it has 5, 25, 45"),
-        (
-            lambda run: replace(evaluation(9), panel_hash="beef").save(
-                run / "eval" / "step_45.json"
-            ),
-            None,
-            "panels differ",
-        ),
-        (
-            lambda run: add_column(run / "eval" / "step_45.json"),
-            45,
-            r"step_45\.json .*wins.*; write it again with `agent-envs eval .*step_45",
-        ),
+        (lambda run: replace(evaluation(9), panel_hash="beef").save(run / "eval" / "step_45.json"),
+         None, "panels differ"),
+        (lambda run: add_column(run / "eval" / "step_45.json"), 45,
+         r"step_45\.json .*wins.*; write it again with `agent-envs eval .*step_45"),
     ],
-)
+)  # fmt: skip
 def test_runs_that_cannot_be_compared_are_refused(runs, change, step, said):
     change(runs[0])
     with pytest.raises((CompareError, PanelError, FileNotFoundError), match=said):

@@ -110,10 +110,8 @@ def test_an_estimator_made_of_the_groups_own_outcomes_gains_nothing():
         ({"advantage": np.full(N, np.nan)}, "advantage row 0"),
         ({"error": np.full(N, -1.0)}, r"error row 0 is -1\.0"),
         ({"error": np.zeros(3)}, "error has 3 rows, truth has 6000"),
-        (
-            {"group": np.zeros(N, int)},
-            "at least 2 groups, and an interval of 8, got 1; measure more tasks",
-        ),
+        ({"group": np.zeros(N, int)},
+         "at least 2 groups, and an interval of 8, got 1; measure more tasks"),
         ({"truth": np.zeros(N)}, "says nothing; measure it with more rollouts"),
         ({"scale": 0.0}, "scale must be positive"),
         ({"gradient": np.zeros(N)}, r"gradient must be \[6000, D\] numbers, got shape \(6000,\)"),
@@ -122,7 +120,7 @@ def test_an_estimator_made_of_the_groups_own_outcomes_gains_nothing():
         ({"gradient": np.full((N, 2), np.nan)}, "gradient row 0 is nan"),
         ({"error": np.full(N, 9.0)}, "says nothing; measure it with more rollouts"),
     ],
-)
+)  # fmt: skip
 def test_bad_columns_are_refused_in_one_line(changed, told):
     _, measured, error, group, estimator = world()
     given = {"advantage": estimator, "truth": measured, "error": error, "group": group}

@@ -1,6 +1,7 @@
 """The ladder: which rung solves a world that needs nothing else, and when it says nothing."""
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -11,12 +12,8 @@ from agent_envs_lab.audits.evidence import NOT_SHOWN, REFUTED, SHOWN
 from agent_envs_lab.ladder import Memory, Step, align_slots, climb_ladder, cluster_share, fill_slots
 
 COUNTS = {"train": 60, "test": 40}
-NAMES = [
-    a + b + c
-    for a in ("Ba", "Ke", "Lo", "Mi", "Su")
-    for b in ("ra", "ti", "no", "lu")
-    for c in "nrst"
-]
+SYLLABLES = ("Ba", "Ke", "Lo", "Mi", "Su"), ("ra", "ti", "no", "lu"), "nrst"
+NAMES = list(map("".join, product(*SYLLABLES)))
 
 
 class Puzzle(AgentEnv):
@@ -64,11 +61,8 @@ class Template(Puzzle):
 
     def pose(self, rng):
         person, thing = rng.choice(NAMES, 2, replace=False)
-        return (
-            f"give {thing} to {person}",
-            "A market.",
-            [f"take {thing}", f"hand {thing} to {person}"],
-        )
+        steps = [f"take {thing}", f"hand {thing} to {person}"]
+        return f"give {thing} to {person}", "A market.", steps
 
 
 class Copying(Puzzle):

@@ -64,10 +64,7 @@ def test_answers(answer, contains, exact):
         (CALL, 1.0),
         (ANSWER, 1.0),
         ("  " + ANSWER + "\n", 1.0),  # spaces around the reply do not count
-        (
-            "<reasoning> Gacy.</reasoning><answer>Gacy</answer>",
-            0.8,
-        ),  # 0.2 less: a space inside a tag
+        ("<reasoning> Gacy.</reasoning><answer>Gacy</answer>", 0.8),  # 0.2 less: a space in a tag
         ("So: " + ANSWER, 0.8),  # 0.2 less: the start
         (ANSWER + " Done.", 0.8),  # 0.2 less: the end
         ("<reasoning>no end", 0.2),  # no complete tag, but the right start
@@ -93,11 +90,9 @@ def test_xml_usage(reply, expected):
 
 
 def test_the_papers_weights():  # Fig. 2 and §3.2: turn rewards up to 0.7, outcomes up to 1.9
-    turn = ("tool_execution", "result_has_answer")
-    assert sum(rewards.PAPER_WEIGHTS[name] for name in turn) == pytest.approx(0.7)
-    assert sum(w for name, w in rewards.PAPER_WEIGHTS.items() if name not in turn) == pytest.approx(
-        1.9
-    )
+    turn = sum(rewards.PAPER_WEIGHTS[name] for name in ("tool_execution", "result_has_answer"))
+    outcome = sum(rewards.PAPER_WEIGHTS.values()) - turn
+    assert (turn, outcome) == pytest.approx((0.7, 1.9))
     assert rewards.PAPER_WEIGHTS.keys() == rewards.VERIFIERS.keys()
 
 

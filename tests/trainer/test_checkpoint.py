@@ -61,15 +61,11 @@ MANIFESTS = [
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (
-            lambda p: os.truncate(p / "policy" / "weights.bin", 100),
-            r"weights\.bin is missing, truncated or not",
-        ),
+        (lambda p: os.truncate(p / "policy" / "weights.bin", 100),
+         r"weights\.bin is missing, truncated or not"),
         (lambda p: (p / "state.json").unlink(), r"state\.json is missing"),
-        (
-            lambda p: (p / "state.json").write_text('{"step": 2}'),
-            r"state\.json is missing, truncated or not as it was written",
-        ),
+        (lambda p: (p / "state.json").write_text('{"step": 2}'),
+         r"state\.json is missing, truncated or not as it was written"),
         (lambda p: (p / MANIFEST).unlink(), rf"No such file.*{MANIFEST}"),
         (lambda p: os.truncate(p / MANIFEST, 30), f"{MANIFEST} holds no manifest"),
         *(
@@ -77,7 +73,7 @@ MANIFESTS = [
             for text in MANIFESTS
         ),
     ],
-)
+)  # fmt: skip
 def test_a_damaged_checkpoint_is_named_and_the_one_before_used(two, damage, message):
     damage(two.folder / "step_20")
     with pytest.warns(UserWarning, match=rf"{message}.*continuing from .*step_10"):
@@ -87,17 +83,15 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_used(two, damage, mess
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (
-            OSError(errno.ENOSPC, "No space left on device"),
-            r"No space left.*intact; the disk is full; make room",
-        ),
+        (OSError(errno.ENOSPC, "No space left on device"),
+         r"No space left.*intact; the disk is full; make room"),
         (RuntimeError("PytorchStreamWriter failed writing file data/0"), "failed writing.*make ro"),
         (MemoryError(), r"intact; memory ran out"),
         (torch.OutOfMemoryError("CUDA out of memory"), r"intact; memory ran out"),
         (OSError(errno.EMFILE, "files"), r"intact; too many files are open"),
     ],
     ids=repr,
-)
+)  # fmt: skip
 def test_what_cannot_be_written_leaves_the_old_ones_valid(two, error, said):
     def fail(folder):
         (folder / "weights.bin").write_bytes(b"half")

@@ -25,12 +25,9 @@ def test_file_gives_back_what_was_written(tmp_path):
             ]
         ),
         episode([step(anchor="k", progress=0.25)], success=True, outcome=10.0, truncated=True),
-        episode(
-            [step(observation="é “quoted”\n", reward=-0.1)],
-            strata={"kind": "look_at_obj"},
-            measures={"score": 0.5},
-        ),
-    ]
+        episode([step(observation="é “quoted”\n", reward=-0.1)], strata={"kind": "look_at_obj"},
+                measures={"score": 0.5}),
+    ]  # fmt: skip
     write_episodes(tmp_path / "new" / "step_1.parquet", episodes)
     assert read_episodes(tmp_path / "new" / "step_1.parquet") == episodes
     assert [p.name for p in (tmp_path / "new").iterdir()] == ["step_1.parquet"]

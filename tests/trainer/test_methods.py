@@ -101,15 +101,11 @@ KEY = "OPENAI_API_KEY"
             "cut_off=value needs sequences that go on",
         ),
         ([CRITIC, "credit.models.critic.lam=2"], r"models\.critic\.lam = 2: .*equal to 1"),
-        (
-            [CRITIC, "credit.models.critic.learn=1"],
-            r"critic\.learn = 1: .* has learning_rate, trunk",
-        ),
+        ([CRITIC, "credit.models.critic.learn=1"],
+         r"critic\.learn = 1: .* has learning_rate, trunk"),
         (["credit.name=has", "credit.model=judge"], f"needs .*judge.model, .*judge.url .* {KEY}"),
-        (
-            ["credit.name=has", "credit.model=judge", "credit.models.judge.url=http://me:secret@h"],
-            "credit.models.judge: (?!.*secret).*contains a user name, password",
-        ),
+        (["credit.name=has", "credit.model=judge", "credit.models.judge.url=http://me:secret@h"],
+         "credit.models.judge: (?!.*secret).*contains a user name, password"),
         (["credit.name=has", "credit.options={alpha='abc'}"], "credit.options of has"),
         (["credit.options={beta=[1]}"], "credit.options of mgr"),
         (
@@ -117,12 +113,10 @@ KEY = "OPENAI_API_KEY"
             "credit.models.turnrd: hidden=128 must be a multiple of heads=3",
         ),
         (["credit.name=stapo", "credit.options={lam=true}"], "credit.options of stapo"),
-        (
-            ["credit.name=dpo", "credit.options={b=1}"],
-            r"credit\.options\.b = 1: .* beta, threshold",
-        ),
+        (["credit.name=dpo", "credit.options={b=1}"],
+         r"credit\.options\.b = 1: .* beta, threshold"),
     ],
-)
+)  # fmt: skip
 def test_what_does_not_fit_together_is_refused(options, message):
     with pytest.raises(RecipeError, match=message):
         make_method(chosen(*options))

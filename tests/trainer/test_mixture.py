@@ -115,13 +115,11 @@ def test_a_run_in_three_worlds_has_its_results_by_world(tmp_path, tiny_folder, c
 
 
 REFUSED = [
-    (
-        ["credit.name=mgr"],
-        "with its options plain pays other numbers; set env.options.reward=success",
-    ),
+    (["credit.name=mgr"],
+     "with its options plain pays other numbers; set env.options.reward=success"),
     (["credit.name=mt_grpo"], "info.'turn_reward'., but walk reports none"),
     (["sft.steps=1"], "rooms|Signals has no experts"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("options", "said"), REFUSED)

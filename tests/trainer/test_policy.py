@@ -172,12 +172,8 @@ def offline(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("lacks", "name", "device", "message"),
     [
-        (
-            "tokenizer*.json",
-            "model",
-            "cpu",
-            "model'? has no .*tokenizer; .*tokenizer.save_pretrained",
-        ),
+        ("tokenizer*.json", "model", "cpu",
+         "model'? has no .*tokenizer; .*tokenizer.save_pretrained"),
         ("*.safetensors", "model", "cpu", "cannot load .*no file named model.safetensors"),
         ("config.json", "model", "cpu", "has no config.json; save them"),
         ("chat_template.jinja", "model", "cpu", "chat template of .* is missing; use an instruct"),
@@ -189,7 +185,7 @@ def offline(tmp_path, monkeypatch):
             for device in DEVICES
         ),
     ],
-)
+)  # fmt: skip
 def test_models_and_devices_that_are_refused(tiny_folder, lacks, name, device, message):
     if lacks:
         shutil.copytree(tiny_folder, name, ignore=shutil.ignore_patterns(lacks))

@@ -207,12 +207,9 @@ REFUSED = [
     (["run.steps=3"], "does not read run.steps; it reads env, prompt, eval, endpoint", answer),
     (["env.split=train"], "does not read env.split; it reads", answer),
     (["endpoint.tries=3"], "endpoint.tries = 3: Unexpected keyword argument", answer),
-    (
-        ["env.id=VisualSokoban-v0", "--form", "react"],
-        "shows images, which the form 'react' leaves out; leave --form away",
-        answer,
-    ),
-]
+    (["env.id=VisualSokoban-v0", "--form", "react"],
+     "shows images, which the form 'react' leaves out; leave --form away", answer),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("words", "said", "act"), REFUSED)

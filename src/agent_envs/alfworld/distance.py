@@ -57,8 +57,7 @@ def _plan_part(world: World, game: Game) -> list[str] | None:
     """The commands that reach one goal."""
     search = _Search(world, game)
     itineraries = search.iter_to_lamp() if game.goal.lamp else search.iter_to_place()
-    ways = map(search.list_steps, itineraries)
-    best = min(ways, key=len, default=None)
+    best = min(map(search.list_steps, itineraries), key=len, default=None)
     return None if best is None else [_write_command(world, *step) for step in best]
 
 

@@ -208,8 +208,7 @@ class AlfWorld(AgentEnv):
 
     def _turn(self, observation: str) -> Turn:
         world, game = self.world, self.world.game
-        strata = {"task_type": game.task_type, "level": game.level}
-        extra: dict[str, Any] = {"strata": strata}
+        extra: dict[str, Any] = {"strata": {"task_type": game.task_type, "level": game.level}}
         progress = 1.0 if world.won else 0.0
         if self.progress == "facts":
             progress = measure_milestones(world)

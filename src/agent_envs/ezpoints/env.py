@@ -104,8 +104,7 @@ class EZPoints(AgentEnv):
         render_mode: str | None = None,
     ) -> None:
         one_of("reward", reward, tuple(rules.SCHEMES))
-        actions = "text", f"discrete{len(self.game.symbols)}"
-        one_of("action_space", action_space, actions)
+        one_of("action_space", action_space, ("text", f"discrete{len(self.game.symbols)}"))
         one_of("observation", observation, OBSERVATIONS)
         self.scheme, self.graded = rules.SCHEMES[reward], reward != "success"
         self.longest = self.game.longest if self.scheme.is_bounded else None

@@ -56,8 +56,7 @@ class BM25:
         terms = [self._terms[word] for word in self._split_words(query) if word in self._terms]
         if not terms:
             return []
-        scores = self._index.get_scores_from_ids(terms)
-        return pick_best(self.passages, scores, k, above=0.0)
+        return pick_best(self.passages, self._index.get_scores_from_ids(terms), k, above=0.0)
 
     def _split_words(self, text: str) -> list[str]:
         """The stemmed words of a text, in lower case without diacritics."""

@@ -173,8 +173,7 @@ class Signals(AgentEnv):
         )
         self.graded = reward != "success"
         self.waits = bool(getattr(world, "waits", False))
-        digested = ignore if anchor in ("auto", "state") else None
-        self.why_history = _find_why_no_copy(world, digested)
+        self.why_history = _find_why_no_copy(world, ignore if anchor in ("auto", "state") else None)
         if anchor == "state" and self.why_history:
             raise ValueError(f"anchor='state' needs a copy of the world: {self.why_history}")
         if anchor == "auto":

@@ -376,5 +376,4 @@ def draw_scene(task_id: str, constraints: int) -> Scene:
     if asker == 1:
         people.reverse()
         goals.reverse()
-    both = (people[0], people[1])
-    return Scene(task_id, game.situation, (goals[0], goals[1]), 1, both, game)
+    return Scene(task_id, game.situation, (goals[0], goals[1]), 1, (people[0], people[1]), game)

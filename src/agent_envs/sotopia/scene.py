@@ -200,8 +200,7 @@ class Scene:
 
     def name_side(self, side: int) -> str:
         """The name of a side as seen by the other."""
-        known = self.relationship >= _NAME
-        return self.characters[side].first_name if known else STRANGER
+        return self.characters[side].first_name if self.relationship >= _NAME else STRANGER
 
     def render_background(self, side: int) -> str:
         """Everything that a side knows at the start: the situation, itself, the other, its goal."""

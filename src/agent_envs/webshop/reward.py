@@ -87,8 +87,7 @@ def score_type(
     target: Product, bought: Product, wanted: Sequence[str], found: Sequence[str]
 ) -> float:
     """The type score of the bought product, given the nouns of the target's and its title."""
-    shared = len(set(wanted) & set(found))
-    title = shared / len(wanted) if wanted else _SAME_TYPE
+    title = len(set(wanted) & set(found)) / len(wanted) if wanted else _SAME_TYPE
     if title == 0:
         return 0.0
     if title < _OTHER_TYPE:

@@ -164,5 +164,4 @@ def _read_columns(table: pa.Table) -> dict[str, Any]:
         flat = rows.flatten().to_numpy(zero_copy_only=False).astype(np.float64)
         columns[_GRADIENT] = flat.reshape(len(rows), -1)
         table = table.drop([_GRADIENT])
-    turns = Turns.from_table(table.drop(list(_COLUMNS)))
-    return {**columns, "turns": turns, "about": about}
+    return {**columns, "turns": Turns.from_table(table.drop(list(_COLUMNS))), "about": about}

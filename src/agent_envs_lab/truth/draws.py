@@ -136,8 +136,7 @@ class Group:
 
     def count_expected(self, half: int) -> Array:
         """Expected number of rollouts so far at each node: [n]."""
-        start = np.zeros(len(self.tree.nodes))
-        return sum((one.expected for one in self.rounds[half]), start)
+        return sum((one.expected for one in self.rounds[half]), np.zeros(len(self.tree.nodes)))
 
     def error(self, half: int, typical: float) -> Array:
         """Variance of this half's advantage of each turn: [N]."""

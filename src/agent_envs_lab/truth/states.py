@@ -64,8 +64,7 @@ def states(
     recorded = tree.episodes[0]
     check_start(recorded, opening(_now(actors[0], recorded.steps[0])), "a copy")
     for at, node in enumerate(tree.nodes[1:], 1):
-        parent = tree.nodes[node.parent]
-        kept = counts is None or counts[node.parent] or parent.children[-1] != at
+        kept = counts is None or counts[node.parent] or tree.nodes[node.parent].children[-1] != at
         actor = actors[node.parent].fork() if kept else actors[node.parent]
         step = tree.step(node)
         reply = Reply(step.reply_ids, step.logprobs, step.entropies, step.reply, step.allowed)

@@ -103,8 +103,7 @@ class Vine(Method):
             rollouts.discard(rollouts.envs(1)[0])
             return outcomes, 0, [Failure.of(error, task=task)]
         counts = draws.draw_counts(expected, rng)
-        seed = int(rng.integers(2**31))
-        made, lost = draw(rollouts, sampler, actors, tree, counts, seed=seed)
+        made, lost = draw(rollouts, sampler, actors, tree, counts, seed=int(rng.integers(2**31)))
         for node, outcome, _ in made:
             outcomes[node].append(outcome)
         return outcomes, sum(one.turns for one in made), lost

@@ -64,5 +64,4 @@ class EMPG(OfOutcomes):
         episode = self.compare(turns, partial(stats.standardize, eps=self.eps), turns.outcome)
         bonus = np.where(turns.last, 0.0, np.exp(-self.k_prime * np.roll(entropy, -1)))
         advantage = episode * (certainty / certainty.mean()) + self.zeta * bonus
-        batch = np.zeros(len(turns), dtype=np.intp)
-        return stats.center(advantage, batch)
+        return stats.center(advantage, np.zeros(len(turns), dtype=np.intp))

@@ -17,13 +17,7 @@ from credit import stats
 from credit.methods.trajectory import OfOutcomes, standardize_batch
 from credit.stats import Array
 from credit.turns import Turns
-from credit.validation import (
-    Discount,
-    Epsilon,
-    Options,
-    Weight,
-    as_finite,
-)
+from credit.validation import Discount, Epsilon, Options, Weight, as_finite
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -117,8 +111,7 @@ class IStar(OfOutcomes):
         """A^S: [P], [P] -> [P]."""
         if self.scale == "std":
             return stats.standardize(rewards, group, eps=self.eps)
-        largest = np.abs(rewards).max(initial=0.0)
-        return stats.center(rewards, group) / (largest or 1.0)
+        return stats.center(rewards, group) / (np.abs(rewards).max(initial=0.0) or 1.0)
 
     def _episode_advantage(self, turns: Turns, outcome: Array) -> Array:
         return self.compare(turns, _BASES[self.base], outcome)
@@ -154,8 +147,7 @@ class Prime(Options):
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""
         turns.check_binary("PRIME trains its model by cross-entropy against success")
-        rewards = turns.verifier_reward(self.column)
-        return self.advantage(turns, rewards, np.arange(len(turns)))
+        return self.advantage(turns, turns.verifier_reward(self.column), np.arange(len(turns)))
 
     def advantage(self, turns: Turns, implicit: ArrayLike, turn: ArrayLike) -> Array:
         """Advantage of each turn or token from given implicit rewards: [P], [P] -> [P].

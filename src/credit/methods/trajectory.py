@@ -167,5 +167,4 @@ class MergedGRPO(OfOutcomes):
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""
         paid = np.bincount(turns.trajectory, turns.summed_verifier_reward(), len(turns.group))
-        relate = partial(stats.standardize, eps=self.eps)
-        return self.compare(turns, relate, turns.outcome + paid)
+        return self.compare(turns, partial(stats.standardize, eps=self.eps), turns.outcome + paid)

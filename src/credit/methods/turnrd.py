@@ -105,8 +105,7 @@ class TurnRD(nn.Module):
         if self.film is not None and goal is not None:
             scale, shift = self.modulation(goal)
             encoded = (1 + scale)[:, None] * encoded + shift[:, None]
-        scores = self.attention(encoded)[..., 0].masked_fill(~inside, -torch.inf)
-        weights = scores.softmax(-1)
+        weights = self.attention(encoded)[..., 0].masked_fill(~inside, -torch.inf).softmax(-1)
         values = self.value(encoded)[..., 0].masked_fill(~inside, 0.0)
         return TurnRDOutput(weights, values, (weights * values).sum(-1))
 
@@ -150,8 +149,7 @@ class TurnRDDecomposer:
         table[owner, position] = states
         goals = None if self.goals is None else _tensor(self.goals).to(device)
         values = self.model.eval()(table.to(device), mask.to(device), goals).values.cpu()
-        given = values[owner, position].double().numpy()
-        return project(given, turns, clip=self.clip)
+        return project(values[owner, position].double().numpy(), turns, clip=self.clip)
 
 
 def _tensor(given: ArrayLike | Tensor) -> Tensor:
@@ -230,8 +228,7 @@ def dense_value_loss(values: Tensor, dense: Tensor, mask: Tensor) -> Tensor:
     Returns:
         The loss.
     """
-    kept = dense.masked_fill(~mask.bool(), 0.0)
-    return masked_mean((values - kept).square(), mask)
+    return masked_mean((values - dense.masked_fill(~mask.bool(), 0.0)).square(), mask)
 
 
 @dataclass(frozen=True)

@@ -110,8 +110,7 @@ def collate(
     at = torch.tensor([p for row in rows for p in row.at])
     if packed:
         ids = torch.tensor([[token for row in rows for token in row.ids]])
-        starts = torch.tensor([0, *lengths[:-1]]).cumsum(0)
-        where = torch.zeros_like(owner), starts[owner] + at
+        where = torch.zeros_like(owner), torch.tensor([0, *lengths[:-1]]).cumsum(0)[owner] + at
         positions = torch.cat([torch.arange(length) for length in lengths])[None].to(device)
     else:
         ids = torch.tensor([row.ids + [0] * (max(lengths) - len(row.ids)) for row in rows])

@@ -150,8 +150,7 @@ class Learner(Generic[_Model]):
         with self.model.training():
             for part, counts in passes(rows, self.options.tokens, packed=packed):
                 batch = collate([rows[i] for i in part], self.model.device, packed=packed)
-                each = 1.0 if aggregate == "sum" else 1 / total
-                weight = torch.full_like(batch.logprobs, each)
+                weight = torch.full_like(batch.logprobs, 1.0 if aggregate == "sum" else 1 / total)
                 if aggregate == "sequence-mean":
                     weight = 1 / (len(rows) * torch.bincount(batch.row)[batch.row])
                 gain, report = objective(batch)
@@ -208,8 +207,7 @@ def _optimizer(model: Trained, options: Optimizer) -> torch.optim.Optimizer:
     """The optimiser of these options, for the weights of the model."""
     rate, decay = options.learning_rate, options.weight_decay
     if options.optimizer == "adamw":
-        groups = sharding.groups(model.parameters())
-        return torch.optim.AdamW(groups, lr=rate, weight_decay=decay)
+        return torch.optim.AdamW(sharding.groups(model.parameters()), lr=rate, weight_decay=decay)
     if parallel.size() > 1:
         raise RecipeError(
             f"update.optimizer={options.optimizer!r} works in one process, but torchrun started "

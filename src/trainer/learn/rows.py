@@ -70,8 +70,7 @@ def make_rows(episodes: Sequence[Episode], *, max_tokens: int = 0) -> list[Row]:
 
 
 def _row(turns: list[tuple[int, Step]], max_tokens: int) -> Row:
-    constrained = any(step.allowed is not None for _, step in turns)
-    row = Row([], [], [], [], [] if constrained else None)
+    row = Row([], [], [], [], [] if any(step.allowed is not None for _, step in turns) else None)
     images: list[Picture] = []
     for turn, step in turns:
         if max_tokens and len(row.ids) + len(step.prompt_ids) + len(step.reply_ids) > max_tokens:

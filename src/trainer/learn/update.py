@@ -222,13 +222,8 @@ def recompute_logprobs(
     temperature: float = 1.0,
 ) -> NDArray[np.float64]:
     """Log-probability of each reply token of all rows under the current policy: -> [P]."""
-    return annotate_rows(
-        rows,
-        partial(token_logprobs, policy, temperature=temperature),
-        tokens=tokens,
-        packed=packed,
-        device=policy.device,
-    )
+    measure = partial(token_logprobs, policy, temperature=temperature)
+    return annotate_rows(rows, measure, tokens=tokens, packed=packed, device=policy.device)
 
 
 def with_reference(

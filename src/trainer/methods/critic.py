@@ -83,9 +83,8 @@ class Critic:
     def __init__(self, policy: Policy, *, own: bool) -> None:
         self.policy = policy.twin("critic") if own else policy
         self.own = own
-        self.head = nn.Linear(
-            policy.model.config.get_text_config().hidden_size, 1, device=policy.device
-        )
+        width = policy.model.config.get_text_config().hidden_size
+        self.head = nn.Linear(width, 1, device=policy.device)
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
 
@@ -154,7 +153,7 @@ class WithCritic(Method):
 
     def credit(self, experience: Experience) -> Credited:
         """Advantages by GAE; then the critic is trained on the same rows."""
-        options = self.options
+        options, update, rows = self.options, self.update, experience.rows
         rewards = compute_turn_rewards(self.estimator, experience.turns, experience.rng)
         if options.cut_off == "value":
             rewards = rewards + options.gamma * self._value_ends(experience)
@@ -164,11 +163,9 @@ class WithCritic(Method):
         advantage, returns = compute_gae(
             turn, values, rewards, owner, gamma=options.gamma, lam=options.lam
         )
-        rows = set_values(experience.rows, value=values, advantage=advantage, returns=returns)
+        rows = set_values(rows, value=values, advantage=advantage, returns=returns)
         loss = partial(critic.loss, options.value_clip)
-        parts = minibatches(
-            rows, size=self.update.minibatch, epochs=options.epochs, rng=experience.rng
-        )
+        parts = minibatches(rows, size=update.minibatch, epochs=options.epochs, rng=experience.rng)
         figures = {
             **describe_turns(self.estimator, experience.turns),
             "explained_variance": gae.explain_variance(returns, values),
@@ -217,9 +214,7 @@ def compute_turn_rewards(
     estimator: credit.Estimator, turns: Turns, rng: np.random.Generator
 ) -> NDArray[np.float64]:
     """Reward of each turn: R_final of MGR, else the environment's plus the outcome: -> [N]."""
-    if isinstance(estimator, credit.MGR):
-        return estimator.rewards(turns, rng)
-    return turns.read_paid()
+    return estimator.rewards(turns, rng) if isinstance(estimator, credit.MGR) else turns.read_paid()
 
 
 def compute_gae(

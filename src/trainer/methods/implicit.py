@@ -185,8 +185,7 @@ class WithPRM(Method):
                 "policy, not what is better; lower credit.models.prm.learning_rate",
                 stacklevel=2,
             )
-        success = float(np.mean([one.success for one in played]))
-        return {"prm_success": success, "prm_valid": valid}
+        return {"prm_success": float(np.mean([one.success for one in played])), "prm_valid": valid}
 
     def _logprobs(self, policy: Policy, rows: list[Row]) -> Tensor:
         """Log-probabilities of all reply tokens under a policy: -> [P]."""

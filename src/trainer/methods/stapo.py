@@ -128,5 +128,4 @@ class _Terms:
             reference = score(blind)
         seeing, guessing = score(aware), score(blind)
         reward = divergence(seeing, guessing, aware.row, count)
-        penalty = divergence(guessing, reference, aware.row, count)
-        return reward, penalty
+        return reward, divergence(guessing, reference, aware.row, count)

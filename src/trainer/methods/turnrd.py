@@ -122,11 +122,8 @@ def goal_embeddings(policy: Policy, turns: Turns) -> Tensor:
     """Mean input embedding of the goal of each trajectory: -> [M, E]."""
     embed = partial(torch.func.functional_call, policy.model.get_input_embeddings())
     table = {"weight": sharding.full(policy.model.get_input_embeddings().weight)}
-    known: dict[str, Tensor] = {}
-    for goal in turns.goal.tolist():
-        if goal not in known:
-            ids = policy.chat.plain(f" {goal}")
-            known[goal] = (
-                embed(table, torch.tensor(ids, device=policy.device)).float().mean(0).cpu()
-            )
-    return torch.stack([known[goal] for goal in turns.goal.tolist()])
+    goals, known = turns.goal.tolist(), {}
+    for goal in dict.fromkeys(goals):
+        ids = torch.tensor(policy.chat.plain(f" {goal}"), device=policy.device)
+        known[goal] = embed(table, ids).float().mean(0).cpu()
+    return torch.stack([known[goal] for goal in goals])

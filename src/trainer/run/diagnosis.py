@@ -190,8 +190,7 @@ def find_collapse(evidence: Evidence) -> Diagnosis | None:
 
 def find_wrong_actions(evidence: Evidence) -> Diagnosis | None:
     """Actions in the right form that do not exist or are not possible."""
-    wrong = sum(evidence.reasons[reason] for reason in ("unknown", "refused"))
-    share = wrong / len(evidence.steps)
+    share = sum(evidence.reasons[reason] for reason in ("unknown", "refused")) / len(evidence.steps)
     if share < _MOST:
         return None
     named = ", ".join(f"{text!r:.40} ({times})" for text, _, times in evidence.list_invalid())

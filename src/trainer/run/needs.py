@@ -92,16 +92,8 @@ def estimate_needs(recipe: Recipe, shape: Shape) -> Need:
     """
     weights, sampling, update = shape.weights, recipe.sampling, recipe.update
     rank = recipe.policy.lora.rank
-    adapter = (
-        rank
-        * shape.layers
-        * (
-            shape.width * 2 * (shape.heads + shape.kv_heads)
-            + 4 * shape.hidden
-            + 3 * (shape.hidden + shape.inner)
-        )
-    )
-    trained = adapter if rank else weights
+    sides = 2 * shape.width * (shape.heads + shape.kv_heads) + 7 * shape.hidden + 3 * shape.inner
+    trained = rank * shape.layers * sides if rank else weights
     twins = _count_twins(recipe)
     compares = (update.kl != "none" or recipe.credit.name.startswith("stapo")) and not rank
     parts = [
@@ -125,10 +117,8 @@ def estimate_needs(recipe: Recipe, shape: Shape) -> Need:
     parts.append(cache * sampling.max_tokens if recipe.engine.name == "own" else 0)
     passes = 2 * (1 + compares + 2 * twins) + 8 * (update.epochs + twins)
     step = weights * (passes * tokens / _LEARNING + 2 * (replies / _SAMPLING + tokens / _LEARNING))
-    warm = (
-        recipe.sft.steps * recipe.sft.episodes / max(episodes, 1) * 8 * tokens * weights / _LEARNING
-    )
-    return Need(sum(parts) / GIB, (step * recipe.run.steps + warm) / PEAK / 3600)
+    warm = recipe.sft.steps * recipe.sft.episodes / max(episodes, 1) * 8 * tokens * weights
+    return Need(sum(parts) / GIB, (step * recipe.run.steps + warm / _LEARNING) / PEAK / 3600)
 
 
 def _count_twins(recipe: Recipe) -> int:

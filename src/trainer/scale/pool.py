@@ -87,8 +87,7 @@ class PooledRollouts(Rollouts):
             rows=self.rows, max_tokens=self.max_tokens, blind=self.blind,
         )  # fmt: skip
         engine = cast("VLLMEngine", sampler.engine)
-        cores = max(1, self.env.processes)
-        players = self.pool.prepare(engine.options, sampler.policy.chat, cores)
+        players = self.pool.prepare(engine.options, sampler.policy.chat, max(1, self.env.processes))
         order = Order(plain, sampler.decoding, engine.version, engine.backend.sent, seed)
         parts = divide_tasks(tasks, self.pool.actors)
         return self.pool.play(players, order, [Part(first + at, some) for at, some in parts])
@@ -233,5 +232,4 @@ class Player:
     def _open(
         self, version: int, first: int, seeds: Sequence[int], decoding: Decoding, *, fresh: bool
     ) -> VLLMSession:
-        chat = self._reader.chat
-        return VLLMSession(self._servers, chat, version, seeds, decoding, fresh, first)
+        return VLLMSession(self._servers, self._reader.chat, version, seeds, decoding, fresh, first)

@@ -156,11 +156,8 @@ def test_a_file_that_breaks_later_is_refused_when_it_is_played(folder):
     [
         (lambda whole: b"\xef\xbb\xbf" + whole, 2, ""),
         (lambda whole: whole.decode().encode("utf-16"), 2, ""),
-        (
-            lambda whole: json.dumps(json.loads(whole), indent=1).replace("\n", "\r\n").encode(),
-            2,
-            "",
-        ),
+        (lambda whole: json.dumps(json.loads(whole), indent=1).replace("\n", "\r\n").encode(), 2,
+         ""),
         (lambda whole: whole[: len(whole) // 2], 1, "is no JSON, perhaps truncated"),
         (lambda _: b"", 1, "is no JSON"),
         (lambda _: b"null", 1, "a game is a JSON object, got NoneType"),
@@ -169,15 +166,12 @@ def test_a_file_that_breaks_later_is_refused_when_it_is_played(folder):
         (lambda _: b"[" * 99_999, 1, "is no JSON"),
         (lambda _: b'{"x": ' + b"9" * 5000 + b"}", 1, "is no JSON"),
         (lambda whole: json.dumps(json.loads(whole) | {"grammar": None}).encode(), 1, "'grammar'"),
-        (
-            lambda whole: json.dumps(json.loads(whole) | {"walkthrough": [3]}).encode(),
-            1,
-            "commands",
-        ),
+        (lambda whole: json.dumps(json.loads(whole) | {"walkthrough": [3]}).encode(), 1,
+         "commands"),
         (lambda whole: whole.replace(b"(atLocation agent1", b"(atlocation"), 1, "atlocation"),
         (lambda _: None, 1, "is damaged or no file"),
     ],
-)
+)  # fmt: skip
 def test_a_damaged_game_costs_one_game(folder, damage, good, reason):
     file = find_file(folder, HEAT)
     content = damage(file.read_bytes())

@@ -110,19 +110,15 @@ print(json.dumps([(libc.syscall(ctypes.c_long(n), *zeros), ctypes.get_errno()) f
 
 OTHERS = {
     "ends of the interpreter": (attacks.DEADLY, lambda code: costs_its_turn(harness({"": code}))),
-    "nonsense on the wire": (
-        attacks.WIRE,
-        lambda data: costs_its_turn(harness({"": attacks.SEND.format(data)}), fails=False),
-    ),
+    "nonsense on the wire": (attacks.WIRE,
+        lambda data: costs_its_turn(harness({"": attacks.SEND.format(data)}), fails=False)),
     "answers sent ahead": (attacks.AHEAD, lambda code: not attacks.is_believed(code)),
     "code that runs on": (attacks.ON, lambda code: not attacks.runs_on(code)),
     "forged keys": (attacks.KEYS, lambda road: not attacks.forges_its_key(road)),
     "loops": (attacks.LOOPS, lambda code: costs_its_turn(code, timeout=1)),
-    "leaks between episodes": (
-        dict(zip(attacks.LEAKS, attacks.LEAKS, strict=True)),
-        lambda name: not attacks.leaks(name),
-    ),
-}
+    "leaks between episodes": (dict(zip(attacks.LEAKS, attacks.LEAKS, strict=True)),
+        lambda name: not attacks.leaks(name)),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(

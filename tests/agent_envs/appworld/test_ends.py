@@ -129,27 +129,19 @@ def then(*given):
 warden._probe = then
 """
 REFUSALS = [
-    (
-        REFUSE.format(number=errno.EAGAIN),
-        r"process for an interpreter: .* \(EAGAIN\); raise its limit",
-    ),
+    (REFUSE.format(number=errno.EAGAIN),
+     r"process for an interpreter: .* \(EAGAIN\); raise its limit"),
     (REFUSE.format(number=errno.ENOMEM), r"process for an interpreter: .* \(ENOMEM\); free memory"),
     (REFUSE.format(number=errno.ENOSYS), r"process for an interpreter: .* \(ENOSYS\)$"),
-    (
-        "import os\ndef refused(): raise BlockingIOError(11, '')\nos.fork = refused",
-        r"a process to the sandbox's warden: .* \(EAGAIN\); raise its limit of processes",
-    ),
+    ("import os\ndef refused(): raise BlockingIOError(11, '')\nos.fork = refused",
+     r"a process to the sandbox's warden: .* \(EAGAIN\); raise its limit of processes"),
     ("raise SystemExit(3)", r"the sandbox's warden did not start .*it ended before it was ready"),
-    (
-        "warden.run.serve = lambda *given: warden.os._exit(7)",
-        r"an interpreter ended as it started, before any code ran \(exit status 7\)",
-    ),
+    ("warden.run.serve = lambda *given: warden.os._exit(7)",
+     r"an interpreter ended as it started, before any code ran \(exit status 7\)"),
     (LOW, r"this machine refused an interpreter its limits: ValueError: too high"),
-    (
-        "warden.socket.recv_fds = lambda channel, size, most: (channel.recv(size), [], 0, '')",
-        r"refused a process for an interpreter: .* \(EMFILE\)",
-    ),
-]
+    ("warden.socket.recv_fds = lambda channel, size, most: (channel.recv(size), [], 0, '')",
+     r"refused a process for an interpreter: .* \(EMFILE\)"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("lines", "told"), REFUSALS)

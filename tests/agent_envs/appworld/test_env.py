@@ -55,12 +55,10 @@ def replies(env):
     "options",
     [
         {"reward": "penalty", "max_turns": 6, "render_mode": "ansi", "split": "test_unseen"},
-        pytest.param(
-            {"reward": "fraction", "progress": "none", "parts": 2, "split": "val"},
-            marks=pytest.mark.long,
-        ),
+        pytest.param({"reward": "fraction", "progress": "none", "parts": 2, "split": "val"},
+                     marks=pytest.mark.long),
     ],
-)
+)  # fmt: skip
 def test_the_contract(options):
     env = gym.make("AppWorld-v1", **options)
     check_agent_env(env, oracle=Oracle)

@@ -67,18 +67,15 @@ NUMBER = Answer("number", 412, unit="km", tolerance=0.01)
         (NUMBER, "380 km", "the value is another one"),
         (NUMBER, "380 or 412 km", "the answer does not commit to one value"),
         (NUMBER, "380 km, 412 km", "the answer does not commit to one value"),
-        (
-            Answer("date", date(1874, 3, 12)),
-            "12 March 1874, 3 May 1870",
-            "the answer does not commit to one value",
-        ),
+        (Answer("date", date(1874, 3, 12)), "12 March 1874, 3 May 1870",
+         "the answer does not commit to one value"),
         (NUMBER, "unknown", "an article says it"),
         (NUMBER, " ? ", "the answer is empty"),
         (NUMBER, "412 " * 600, "the answer has more than 2,000 characters"),
         (Answer("yes_no", value=True), "1874", "the answer is not yes or no"),
         (Answer("entity", "Velmora", ("Velmora",)), "Kest", "it names another thing"),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_answer_has_a_reason(answer, text, reason):
     assert answer.judge(text) == (False, reason)
 
@@ -106,18 +103,12 @@ NAMED = frozenset({"velmora", "saltgate", "kest", "orrin", "harrow", "sarn"})
             "the chronicle of 53|53 in 1842 and 61 in 1850",
             id="years of sources",
         ),
-        pytest.param(
-            OPENED,
-            "12 March 1874, by the survey of 1880|As of 1880, 12 March 1874",
-            "the survey of 12 March|March 1874, by the survey of 1880",
-            id="years of sources of dates",
-        ),
-        pytest.param(
-            CROWNS,
-            "53 crowns [Passage 4]|Passage 4: 53 crowns|53 crowns (see documents 2 and 3)",
-            "Chapter 53|document 53",
-            id="citations of numbers",
-        ),
+        pytest.param(OPENED, "12 March 1874, by the survey of 1880|As of 1880, 12 March 1874",
+                     "the survey of 12 March|March 1874, by the survey of 1880",
+                     id="years of sources of dates"),
+        pytest.param(CROWNS,
+                     "53 crowns [Passage 4]|Passage 4: 53 crowns|53 crowns (see documents 2 and 3)",
+                     "Chapter 53|document 53", id="citations of numbers"),
         pytest.param(TOWN, "Velmora [3]|Velmora (Passage 1)", "[Passage 1]", id="citations"),
         pytest.param(
             TOWN,
@@ -134,12 +125,10 @@ NAMED = frozenset({"velmora", "saltgate", "kest", "orrin", "harrow", "sarn"})
             "61 crowns, never 53|rather 61 than 53|53? No.|more than 53",
             id="rejected numbers",
         ),
-        pytest.param(
-            OPENED,
-            "It was not 3 May 1870 but 12 March 1874|12 March 1874 rather than 3 May 1880",
-            "It was not 12 March 1874 but 3 May 1870|earlier than 12 March 1874",
-            id="rejected dates",
-        ),
+        pytest.param(OPENED,
+                     "It was not 3 May 1870 but 12 March 1874|12 March 1874 rather than 3 May 1880",
+                     "It was not 12 March 1874 but 3 May 1870|earlier than 12 March 1874",
+                     id="rejected dates"),
         pytest.param(
             SUM,
             "80 plus 50 makes 130|80 crowns and 50 crowns together are 130 crowns"
@@ -147,37 +136,18 @@ NAMED = frozenset({"velmora", "saltgate", "kest", "orrin", "harrow", "sarn"})
             "80 plus 50|80 plus 50 makes 120|the sum of 80 and 50|130 and 50",
             id="arithmetic",
         ),
-        pytest.param(
-            ONE,
-            "only 1 of these two|one out of the two|Of the two, just one",
-            "neither of those two|both out of two|at least one of the two",
-            id="counts",
-        ),
-        pytest.param(
-            TOWN,
-            f"{ASKED} Velmora.|You asked: {ASKED} It is Velmora.|Which town? Velmora",
-            f"{ASKED}|{ASKED} Kest|Velmora? Kest?",
-            id="quoted questions",
-        ),
+        pytest.param(ONE, "only 1 of these two|one out of the two|Of the two, just one",
+                     "neither of those two|both out of two|at least one of the two", id="counts"),
+        pytest.param(TOWN,
+                     f"{ASKED} Velmora.|You asked: {ASKED} It is Velmora.|Which town? Velmora",
+                     f"{ASKED}|{ASKED} Kest|Velmora? Kest?", id="quoted questions"),
         pytest.param(YES, f"{ASKED} Yes.", f"{ASKED} No.", id="quoted questions of yes or no"),
-        pytest.param(
-            NO,
-            "It is older, hence no.|In short, no.|No, beyond doubt.|Certainly not.",
-            "It is older, hence yes.|yes, no|no or unknown",
-            id="commitment",
-        ),
-        pytest.param(
-            TOWN,
-            r"<i>Velmora</i>|\boxed{\text{Velmora}}|Without doubt Velmora.",
-            r"<i>Kest</i>|\boxed{Kest}",
-            id="markup",
-        ),
-        pytest.param(
-            OPENED,
-            "roughly 12 March 1874|12 March 1874, that is 1874-03-12",
-            "roughly March 1874|12 March 1874, that is 1874-03-13",
-            id="a date twice",
-        ),
+        pytest.param(NO, "It is older, hence no.|In short, no.|No, beyond doubt.|Certainly not.",
+                     "It is older, hence yes.|yes, no|no or unknown", id="commitment"),
+        pytest.param(TOWN, r"<i>Velmora</i>|\boxed{\text{Velmora}}|Without doubt Velmora.",
+                     r"<i>Kest</i>|\boxed{Kest}", id="markup"),
+        pytest.param(OPENED, "roughly 12 March 1874|12 March 1874, that is 1874-03-12",
+                     "roughly March 1874|12 March 1874, that is 1874-03-13", id="a date twice"),
         pytest.param(
             NOWHERE,
             "unknown (I read Doc 1 and Doc 2)|Therefore unknown",
@@ -185,12 +155,9 @@ NAMED = frozenset({"velmora", "saltgate", "kest", "orrin", "harrow", "sarn"})
             "|Kest, else unknown",
             id="unknown",
         ),
-        pytest.param(
-            CROWNS,
-            "53 crowns per year",
-            "53 crowns, otherwise unknown|53 crowns, but it is not stated",
-            id="a value and unknown",
-        ),
+        pytest.param(CROWNS, "53 crowns per year",
+                     "53 crowns, otherwise unknown|53 crowns, but it is not stated",
+                     id="a value and unknown"),
         pytest.param(
             TOWN,
             "the village of Velmora",
@@ -199,9 +166,8 @@ NAMED = frozenset({"velmora", "saltgate", "kest", "orrin", "harrow", "sarn"})
             id="relations and sorts",
         ),
         pytest.param(RIVER, "the stream Sarn", "the book Sarn|a bridge over the Sarn", id="sorts"),
-        pytest.param(
-            TOWN, "Saltgate or Velmora", "Harrow (once Velmora)|Harrow, Velmora", id="names asked"
-        ),
+        pytest.param(TOWN, "Saltgate or Velmora", "Harrow (once Velmora)|Harrow, Velmora",
+                     id="names asked"),
         pytest.param(
             TOWN,
             "Velmora (the founder, Orrin, lived there)|Orrin (the founder) was born in Velmora."
@@ -209,12 +175,9 @@ NAMED = frozenset({"velmora", "saltgate", "kest", "orrin", "harrow", "sarn"})
             "Orrin|Orrin, Velmora|Orrin lived in Kest; he was not born in Velmora.",
             id="names on the way",
         ),
-        pytest.param(
-            SUM,
-            "130: 80 in the one and 50 in the other|80 crowns here, 50 there, 130 in all",
-            "80 and 50|80, 50 and 131",
-            id="values on the way",
-        ),
+        pytest.param(SUM,
+                     "130: 80 in the one and 50 in the other|80 crowns here, 50 there, 130 in all",
+                     "80 and 50|80, 50 and 131", id="values on the way"),
         pytest.param(
             TOWN,
             "Velmora. Kest was named by the register before."
@@ -238,7 +201,7 @@ NAMED = frozenset({"velmora", "saltgate", "kest", "orrin", "harrow", "sarn"})
             id="bounds",
         ),
     ],
-)
+)  # fmt: skip
 def test_each_step_of_reading(answer, right, wrong):
     def judge_all(texts):
         return {text: answer.judge(text, ASKED, NAMED, STEPS)[0] for text in texts.split("|")}

@@ -138,15 +138,12 @@ def test_a_call():
         ("{}", "Tool command must specify 'name'", "format"),
         ('{"name": ["a"]}', "Unknown tool '['a']'", "unknown"),
         (WIKI + "}", "wiki_search() missing 1 required positional argument: 'query'", "unknown"),
-        (
-            WIKI + ', "args": {"query": "q", "z": 1}}',
-            "wiki_search() got an unexpected keyword argument 'z'",
-            "unknown",
-        ),
+        (WIKI + ', "args": {"query": "q", "z": 1}}',
+         "wiki_search() got an unexpected keyword argument 'z'", "unknown"),
         (WIKI + ', "args": ["q"]}', "'args' must be a JSON object", "format"),
         (WIKI + ', "args": {"query": 5}}', "query must be a string", "format"),
     ],
-)
+)  # fmt: skip
 def test_a_call_that_cannot_be_made(command, message, reason):
     with pytest.raises(CallError) as caught:
         mt_grpo.read_call(command)

@@ -39,19 +39,14 @@ def select(steps, *keys):
     [
         ("Sokoban", {"split": "val", "wall": "invalid", "action_space": "discrete9"}),
         ("VisualSokoban", {"split": "val", "reward": "success", "action_space": "discrete4"}),
-        pytest.param(
-            "VisualSokoban",
-            {"boxes": 2, "layout": "tabbed", "render_mode": "rgb_array"},
-            marks=pytest.mark.long,
-        ),
-        (
-            "Sokoban",
-            {"height": 5, "width": 9, "max_turns": 4, "max_solution": 4, "min_solution": 1},
-        ),
+        pytest.param("VisualSokoban", {"boxes": 2, "layout": "tabbed", "render_mode": "rgb_array"},
+                     marks=pytest.mark.long),
+        ("Sokoban",
+         {"height": 5, "width": 9, "max_turns": 4, "max_solution": 4, "min_solution": 1}),
         pytest.param("Sokoban", {"boxes": 2, "solver_budget": 0}, marks=pytest.mark.long),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_the_contract(env_id, options):
     env = make(f"{env_id}-v0", **options)
     extra = EXTRA | ({"text"} if env_id == "VisualSokoban" else set())

@@ -82,17 +82,15 @@ def test_rooms_stay_the_same(settings, board):
         ({"width": 3}, r"width must be an integer in 4\.\.64, got 3"),
         ({"min_solution": 0}, r"min_solution must be an integer in 1\.\.1000, got 0"),
         ({"min_solution": 9, "max_solution": 8}, r"max_solution must be an integer in 9\.\.1000"),
-        (
-            {"min_solution": 100, "max_solution": 200},
-            r"no room for Settings\(.*times the solution was shorter than min_solution=100",
-        ),
+        ({"min_solution": 100, "max_solution": 200},
+         r"no room for Settings\(.*times the solution was shorter than min_solution=100"),
         ({"boxes": 8}, "times not all of boxes=8 could be pulled off their targets"),
         ({"boxes": 3, "max_solution": 3}, "in max_solution=3 actions"),
         ({"height": 4, "width": 4}, "in 0 tries: too small"),
         ({"height": 5, "width": 5, "boxes": 8}, "times there was too little floor for boxes=8"),
         ({"height": 4, "width": 7, "rooms": 5000}, "times the room was there already"),
     ],
-)  # two rows of floor: few are different
+)  # two rows of floor: few are different  # fmt: skip
 def test_impossible_rooms_are_refused(monkeypatch, given, message):
     monkeypatch.setattr("agent_envs.sokoban.rooms.DRAFTS", 300)
     rooms = given.pop("rooms", None)

@@ -46,20 +46,14 @@ def test_the_version_is_the_distributions_and_help_of_retrieval_names_what_there
         ([*TRAIN, "env.options.task_typ=x"], "task_types"),
         ([*TRAIN, "env.options.facts='no'"], "facts must be a bool, got 'no'"),
         ([*TRAIN, "env.split=trian"], "unknown split 'trian', did you mean 'train'"),
-        (
-            [*TRAIN, "run.threads=1000000"],
-            "run.threads = 1000000: Input should be less than or equ",
-        ),
-        (
-            [*TRAIN, "prompt.template=a.b:C"],
-            "is not read with prompt.context='history'; set prompt.",
-        ),
+        ([*TRAIN, "run.threads=1000000"],
+         "run.threads = 1000000: Input should be less than or equ"),
+        ([*TRAIN, "prompt.template=a.b:C"],
+         "is not read with prompt.context='history'; set prompt."),
         ([*TRAIN, "eval.split=tset"], "unknown split 'tset'; known are train"),
         ([*TRAIN, "env.games=1000000"], "env.games=1000000, but split 'train' has"),
-        (
-            [*TRAIN, "env.id=agent_envs:AlfWord-v0"],
-            "no environment 'AlfWord-v0', did you mean 'Alf",
-        ),
+        ([*TRAIN, "env.id=agent_envs:AlfWord-v0"],
+         "no environment 'AlfWord-v0', did you mean 'Alf"),
         ([*TRAIN, "sft.expert=explorr"], "unknown expert 'explorr'"),
         ([*TRAIN, "env.options.nosuch=1"], "agent-envs: AlfWorld-v0 has no option 'nosuch'"),
         (["recipes", "a.toml"], "no option 'nosection'"),
@@ -82,7 +76,7 @@ def test_the_version_is_the_distributions_and_help_of_retrieval_names_what_there
         (["play", "sokoban", "task=sokoban/1"], "write --task sokoban/1 instead of task=sokoban/1"),
         (["audit", "Sokoban-v0", "seed=3"], "write --seed 3 instead of seed=3"),
     ],
-)
+)  # fmt: skip
 def test_mistakes_are_answered_in_a_line(call, arguments, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     parts = "environment = 'alfworld'\nmethod = 'mgr'\n"
