@@ -149,7 +149,7 @@ class Turns:
 
     def read_paid(self) -> NDArray[np.float64]:
         """What was paid for each turn: its reward, plus the outcome on the last turn: [N]."""
-        return np.asarray(self.reward + np.where(self.last, self.outcome[self.trajectory], 0.0))
+        return np.asarray(self.reward + self.last * self.outcome[self.trajectory])
 
     def read_gain(self) -> NDArray[np.float64]:
         """Progress that each turn made, which need not begin at 0: [N]."""

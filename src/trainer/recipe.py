@@ -29,15 +29,7 @@ from trainer.errors import Problems, RecipeError
 from trainer.learn.sft import Sft
 from trainer.learn.update import Update
 from trainer.model.policy import Model
-from trainer.options import (
-    STRICT,
-    Count,
-    Positive,
-    Threads,
-    flatten,
-    make_options,
-    refuse_broken,
-)
+from trainer.options import STRICT, Count, Positive, Threads, flatten, make_options, refuse_broken
 from trainer.play.environments import Env, Eval, PromptOptions
 from trainer.play.partner import PartnerOptions
 
@@ -151,18 +143,16 @@ def load(recipe: str | Path | recipes.Composition, overrides: Iterable[str] = ()
     Raises:
         RecipeError: A word or key is unknown (the message has the nearest), or a value is invalid.
     """
-    overrides, shipped = list(overrides), dict[recipes.Key, Any]()
-    if not isinstance(recipe, recipes.Composition) and os.path.isfile(
-        config := Path(recipe) / "config.toml"
-    ):
+    overrides, settings = list(overrides), dict[recipes.Key, recipes.Setting]()
+    if isinstance(recipe, recipes.Composition):
+        settings, tree = recipe.settings, recipe.tree()
+    elif os.path.isfile(config := Path(recipe) / "config.toml"):
         tree = _read_run(config)
     else:
-        if not isinstance(recipe, recipes.Composition):
-            words = [recipe] if os.path.isfile(recipe) else str(recipe).split()
-            recipe = recipes.compose(words, overrides)
-        settings = recipe.settings.items()
-        shipped = {key: one.value for key, one in settings if not os.path.isfile(one.file)}
-        tree = recipe.tree()
+        words = [recipe] if os.path.isfile(recipe) else str(recipe).split()
+        made = recipes.compose(words, overrides)
+        settings, tree = made.settings, made.tree()
+    shipped = {k: one.value for k, one in settings.items() if not os.path.isfile(one.file)}
     pairs, problems = [], Problems()
     for override in overrides:
         with problems.note():
@@ -182,7 +172,7 @@ def _drop_unused_models(tree: dict[str, Any], shipped: Mapping[recipes.Key, Any]
     """Leave out models that are not in the run and have only options that are shipped."""
     section = tree.get("credit", {})
     named = {key: section[key] for key in ("name", "model") if key in section}
-    with suppress(RecipeError):  # `parse` refuses them
+    with suppress(RecipeError, AttributeError):  # `parse` refuses them
         beside = make_options(Credit, named).beside
         for name, options in [*section.get("models", {}).items()]:
             above = "credit", "models", name

@@ -119,7 +119,8 @@ class Loop(Session):
         self.note_failures(failed, "credit")
         self.record(played, advantage)
         if recipe.update.skip_dead_groups:
-            mask = has_signal(turns, advantage, row_penalty=self.method.row_penalty)
+            penalty = recipe.credit.options.get("row_penalty", 0.0)
+            mask = has_signal(turns, advantage, row_penalty=penalty)
             rows = [row for row in rows if mask[row.turn[0]]]
         values = learned | recipe.update(
             self.learner,
@@ -132,11 +133,10 @@ class Loop(Session):
         if not rows:
             self.log.say(f"step {self.step}: no update, because in no group outcomes differ")
         self.kl_coefficient = values["kl_coefficient"]
-        tokens = sum(episode.tokens for episode in played)
         values |= differences | describe(played)
         values |= {
             "concentration": stats.concentration(advantage, turns.trajectory),
-            "tokens": tokens,
+            "tokens": (tokens := sum(episode.tokens for episode in played)),
             "tokens_per_second": tokens / seconds,
             "failed": self.failed,
             "skipped": float(not rows),

@@ -28,6 +28,7 @@ from trainer.methods import Experience, critic, implicit, make_method, replay
 from trainer.methods.turnrd import hidden_states
 from trainer.model.policy import Policy
 from trainer.model.weights import FULL, LoRA
+from trainer.play.records import Step
 from trainer.train import train
 
 from .conftest import METHODS, figures, gradient, quiet, rollouts, same, short, tiny, tiny_model
@@ -247,7 +248,8 @@ def test_a_limit_is_no_end_if_the_critic_says_what_follows(context, tmp_path):
     policy = tiny()
     rollout = play(policy, context=context)
     for episode in rollout.episodes[1::2]:  # those without success
-        episode.truncated, episode.after_ids = True, list(policy.chat.opening("the end"))
+        end = list(policy.chat.opening("the end"))
+        episode.truncated, episode.after = True, Step("", "", "", end, [])
     for cut_off, after in (("end", 0.0), ("value", 0.5)):
         options = [f"credit.models.critic.{one}" for one in (f"cut_off={cut_off}", "lam=1.0")]
         method = make_method(chosen("credit.name=reinforce", CRITIC, *options))

@@ -124,6 +124,9 @@ def test_options_of_a_model_that_is_not_in_the_run():
     assert shipped.credit.models == {}
     with_model = recipe.load("alfworld has pocket", ["credit.model=turnrd"])
     assert with_model.credit.models["turnrd"]["round"] == 4
+    for option in ("models=1", "models.turnrd=1", "models.turnrd.round=9"):
+        with pytest.raises(RecipeError):
+            recipe.load("alfworld has pocket", [f"credit.{option}"])
     for option in ("turnrd.round=9", "judge.url='http://127.0.0.1:1'", "critic.lam=1.0"):
         with pytest.raises(RecipeError, match=r"is of a model that is not in the run"):
             recipe.load("alfworld has pocket", [f"credit.models.{option}"])

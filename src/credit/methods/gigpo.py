@@ -82,10 +82,9 @@ class GiGPO(OfOutcomes):
 
     def episode_advantage(self, turns: Turns) -> Array:
         """A^E of each turn's trajectory: [N]."""
-        if self.baseline == "step":
-            score = self.penalize(turns, turns.outcome[turns.trajectory])
-            return self._compare_rows(score, turns.group_of_turn)
-        return self.compare(turns, self._compare_rows, turns.outcome)
+        if self.row_penalty or self.baseline == "trajectory":
+            return self.compare(turns, self._compare_rows, turns.outcome)
+        return self._compare_rows(turns.outcome[turns.trajectory], turns.group_of_turn)
 
     def step_advantage(self, turns: Turns) -> Array:
         """A^S of each turn: [N]."""

@@ -6,7 +6,6 @@ estimators read the rewards of turns from a verifier's column of `Turns`, named 
 functions of log-probabilities need torch, which they import when called.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -21,13 +20,6 @@ from credit.validation import Discount, Epsilon, Options, Weight, as_finite
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-_BASES: dict[str, Callable[[Array, stats.Ids], Array]] = {
-    "grpo": stats.standardize,
-    "rloo": stats.leave_one_out,
-    "reinforce_pp": standardize_batch,
-}
-"""How a base method relates outcomes."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +106,11 @@ class IStar(OfOutcomes):
         return stats.center(rewards, group) / (np.abs(rewards).max(initial=0.0) or 1.0)
 
     def _episode_advantage(self, turns: Turns, outcome: Array) -> Array:
-        return self.compare(turns, _BASES[self.base], outcome)
+        if self.base == "rloo":
+            return self.compare(turns, stats.leave_one_out, outcome)
+        if self.base == "reinforce_pp":
+            return self.compare(turns, standardize_batch, outcome)
+        return self.compare(turns, stats.standardize, outcome)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from credit import stats
 from credit.stats import Array
 from credit.turns import Turns
 from credit.validation import Epsilon, Options, Penalty
+
+Relation: TypeAlias = Callable[[Array, stats.Ids], Array]
+"""Values relative to those of their segment: [N], [N] -> [N]."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,9 +31,7 @@ class OfOutcomes(Options):
 
     row_penalty: Penalty = 0.0
 
-    def compare(
-        self, turns: Turns, relate: Callable[[Array, stats.Ids], Array], outcome: Array
-    ) -> Array:
+    def compare(self, turns: Turns, relate: Relation, outcome: Array) -> Array:
         """Outcomes relative to those of their group, by `relate(values, ids)`: [M] -> [N]."""
         if not self.row_penalty:
             return relate(outcome, turns.group)[turns.trajectory]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from trainer.learn.rows import Row
 
@@ -39,12 +40,10 @@ def prompts(episode: Episode) -> Iterator[dict[str, PromptTokens]]:
 
 
 def make_end_row(episode: Episode) -> Row:
-    """Row of one token after all that an episode that was cut off has seen."""
-    seen = episode.steps if episode.context == "history" else []
-    ids = [token for step in seen for token in (*step.prompt_ids, *step.reply_ids)]
-    images = [*(image for step in seen for image in step.images), *episode.after_images]
-    ids += [*episode.after_ids, 0]
-    return Row(ids, at=[len(ids) - 1], turn=[0], logprobs=[0.0], images=tuple(images))
+    """Row of one token in the place of the reply that a limit has cut off."""
+    after = replace(cast("Step", episode.after), reply_ids=[0])
+    *_, prompt = prompts(replace(episode, steps=[*episode.steps, after]))
+    return make_scored_row(prompt[""], after, 0)
 
 
 def make_scored_row(prompt: PromptTokens, step: Step, turn: int) -> Row:

@@ -145,12 +145,9 @@ class Update(Optimizer):
         if not rows:
             return {"kl_coefficient": kl_coefficient}
         if self.kl != "none":
+            size, packed = learner.options.tokens, self.packed
             rows = with_reference(
-                learner.model,
-                rows,
-                tokens=learner.options.tokens,
-                packed=self.packed,
-                temperature=temperature,
+                learner.model, rows, tokens=size, packed=packed, temperature=temperature
             )
         gaps, figures = list[float](), list[dict[str, float]]()
         for minibatch in minibatches(rows, size=self.minibatch, epochs=self.epochs, rng=rng):

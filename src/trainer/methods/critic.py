@@ -186,7 +186,7 @@ class WithCritic(Method):
 
         Gymnasium separates such ends, `truncated`, from those of a task, where nothing follows.
         """
-        cut = {i: one for i, one in enumerate(experience.episodes) if one.after_ids}
+        cut = {i: one for i, one in enumerate(experience.episodes) if one.after}
         after = np.zeros(len(experience.episodes))
         after[[*cut]] = self._value([make_end_row(one) for one in cut.values()])
         turns = experience.turns

@@ -88,7 +88,6 @@ class Method:
         blind: Blind prompts that rollouts must record, see `Rollouts.blind`.
         needs: Optional columns of `Turns` that the environment must report.
         reads_reward: Whether it reads the rewards of turns.
-        row_penalty: What its estimator takes off the outcome of an invalid turn.
         needs_reference: Whether it uses the reference policy.
         has_twin: Whether it trains a second model of the policy's size.
     """
@@ -98,7 +97,6 @@ class Method:
     has_twin: bool = False
     needs: tuple[str, ...] = ()
     reads_reward: bool = False
-    row_penalty: float = 0.0
     policy: Policy
     folder: Path
 
@@ -107,7 +105,6 @@ class Method:
         self.estimator: Any = make_estimator(recipe.credit.name, options)
         self.needs = tuple(getattr(self.estimator, "needs", ()))
         self.reads_reward = getattr(self.estimator, "reads_reward", False)
-        self.row_penalty = getattr(self.estimator, "row_penalty", 0.0)
         self.needs_reference = getattr(self.estimator, "reads_reference", False)
 
     def read_options(self, kind: type[_Options], model: BesidePolicy) -> _Options:

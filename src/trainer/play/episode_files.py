@@ -17,7 +17,7 @@ from trainer.play.records import Episode, Step
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_LEFT_OUT = ("steps", "after_ids", "after_images")  # what only training reads
+_LEFT_OUT = ("steps", "after")  # what only training reads
 _EPISODE = tuple(f.name for f in fields(Episode) if f.name not in _LEFT_OUT)
 _STEP = tuple(f.name for f in fields(Step))
 _TABLES = ("strata", "measures", "blind_ids", "turn_reward")

@@ -93,8 +93,7 @@ class Episode:
         partner_outcome: Outcome of the other side of a conversation; None without one.
         answer: The first answer that the environment accepts, "" if it reports none.
         answer_opening: What a reply says before an answer.
-        after_ids, after_images: What the next prompt would have added to an episode that was cut
-            off; files do not keep it.
+        after: The turn that a limit has cut off, without its reply; files do not keep it.
     """
 
     task_id: str
@@ -111,8 +110,7 @@ class Episode:
     partner_outcome: float | None = None
     answer: str = ""
     answer_opening: str = ""
-    after_ids: list[int] = field(default_factory=list)
-    after_images: list[Picture] = field(default_factory=list)
+    after: Step | None = None
 
     @property
     def turns(self) -> list[Step]:

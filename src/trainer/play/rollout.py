@@ -83,19 +83,14 @@ class Rollouts:
         if self.env.processes:
             self._pool.extend(self._workers.make_envs(count - len(self._pool)))
         while len(self._pool) < count:
-            self._pool.append(
-                make_env(self.env, self.prompt, split=self.split, partner=self.partner)
-            )
+            made = make_env(self.env, self.prompt, split=self.split, partner=self.partner)
+            self._pool.append(made)
         return self._pool[:count]
 
     @cached_property
     def _workers(self) -> Workers:
-        return Workers(
-            partial(make_env, self.env, self.prompt, split=self.split),
-            processes=self.env.processes,
-            step_seconds=self.env.step_seconds,
-            name=self.env.id,
-        )
+        make, env = partial(make_env, self.env, self.prompt, split=self.split), self.env
+        return Workers(make, processes=env.processes, step_seconds=env.step_seconds, name=env.id)
 
     @property
     def panel(self) -> Panel:
@@ -178,13 +173,9 @@ class Rollouts:
 
     def start(self, task: Task, policy: Policy, env: gym.Env[str, str]) -> TokenEpisode:
         """The start of an episode of a task in this environment, which is reset."""
-        return TokenEpisode(
-            env,
-            env.reset(seed=task.seed, options={"task_id": task.task_id}),
-            context=self.prompt.context,
-            task=task,
-            policy=policy,
-        )
+        start = env.reset(seed=task.seed, options={"task_id": task.task_id})
+        context = self.prompt.context
+        return TokenEpisode(env, start, context=context, task=task, policy=policy)
 
 
 @dataclass(frozen=True)
@@ -245,9 +236,8 @@ class _Wave:
             if not fits:
                 break
             ids, images = [*past.ids, *episode.prompt], [*past.images, *episode.images]
-            reply = await self.session.reply(
-                row, Prompt(ids, images, actions if chooses else (), begun)
-            )
+            prompt = Prompt(ids, images, actions if chooses else (), begun)
+            reply = await self.session.reply(row, prompt)
             past, begun = Past([], []), UNBEGUN
             now, step = (episode.observation, reply.text), partial(episode.env.step, reply.text)
             with lose_episode(episode.task, episode.steps, now):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trainer.play.environments import find_form
 from trainer.play.episode import Stepped, TextEpisode
-from trainer.play.records import Episode
+from trainer.play.records import Episode, Step
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from agent_envs.spaces import Picture
     from trainer.engine import Reply
     from trainer.model.policy import Policy
-    from trainer.play.records import Step, Task
+    from trainer.play.records import Task
 
 
 class Past(NamedTuple):
@@ -79,8 +79,7 @@ class TokenEpisode(TextEpisode):
             partner_outcome=self.partner_outcome,
             answer=self.answer,
             answer_opening=form.write("" if form.tags else "<answer>").removesuffix(form.stop),
-            after_ids=self.prompt if self.truncated else [],
-            after_images=self.images if self.truncated else [],
+            after=Step("", "", "", self.prompt, [], images=self.images) if self.truncated else None,
         )
 
     def past(self) -> Past:

@@ -132,15 +132,10 @@ def _check_payments(name: str, method: Method, rollouts: Rollouts) -> None:
     Raises:
         RecipeError: A penalty or a wrapper pays for turns, and the method reads the outcome alone.
     """
-    env = rollouts.env
-    paying = [
-        one for one in (env, *env.list_worlds().values()) if one.invalid_penalty or one.wrappers
-    ]
-    if method.reads_reward or not paying:
+    worlds = rollouts.env, *rollouts.env.list_worlds().values()
+    if method.reads_reward or not any(one.invalid_penalty or one.wrappers for one in worlds):
         return
-    silent = {OWN, LastReward.name}
-    if "turn_reward" in method.needs:
-        silent.add(TurnVerifier.name)
+    silent = {OWN, LastReward.name, *([TurnVerifier.name] * ("turn_reward" in method.needs))}
     for world, made in rollouts.list_worlds().items():
         terms = [one for one in _probe(made)[1]["reward_terms"] if one not in silent]
         layer = made
