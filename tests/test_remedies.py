@@ -149,7 +149,7 @@ LISTED = {
     """,
     "is no advice, or for an agent": """
         Start an episode, before all else | Number or id of a task; without it |
-        Write what is to be run in a block | import gc, sys | build a formula | look look look |
+        Write what is to be run in one block | import gc, sys | build a formula | look look look |
         Not an action; use | log-probability a reply loses without |
         An act needs one of the fields |
         "progressive", or callable as | run {} report {} | set by | write what went wrong and |

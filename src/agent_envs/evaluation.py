@@ -37,7 +37,7 @@ class PlayedTurn(Protocol):
 
 
 class PlayedEpisode(Protocol):
-    """An episode: was it solved, terminal reward, named strata and measures, and turns."""
+    """An episode: was it solved, its outcome, named strata and measures, and turns."""
 
     success: bool
     outcome: float

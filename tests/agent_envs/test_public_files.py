@@ -157,8 +157,6 @@ def test_questions_and_passages(tmp_path, kind, case):
         ({"answers": "nan"}, "a question needs answers"),
         ({"answers": "['Rome', 'x"}, "a text or a whole list"),
         ({"question": "nan"}, "a question needs a text"),
-        ({"gold": ["a", "z"]}, "corpus.jsonl has no passage 'z'"),
-        ({"gold": {"id": "a"}}, "corpus.jsonl has no passage"),
     ],
 )
 def test_a_question_that_cannot_be_answered_is_left_out(tmp_path, fields, reason):
@@ -167,6 +165,19 @@ def test_a_question_that_cannot_be_answered_is_left_out(tmp_path, fields, reason
     (tmp_path / "corpus.jsonl").write_text(json.dumps(PASSAGE))
     given = {"data": tmp_path, "split": "all", "retriever": Scripted({})}
     check(lambda strict: PublicSearchQA(**given, strict=strict), 1, reason, lambda env: env.reset())
+
+
+def test_gold_passages_that_the_corpus_lacks_are_noted(tmp_path):
+    """The question may still be answered, so it is played."""
+    rows = [QUESTION, QUESTION | {"id": "b", "gold": ["a", "z"]}]
+    (tmp_path / "qa.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (tmp_path / "corpus.jsonl").write_text(json.dumps(PASSAGE))
+    env = PublicSearchQA(data=tmp_path, split="all", retriever=Scripted({}), strict=True)
+    assert len(env.panel) == 2
+    (note,) = env.data.reading.notes
+    assert note.endswith(
+        "1 of 2 questions have a gold passage that corpus.jsonl lacks, such as 'b'"
+    )
 
 
 ANSWERS = [  # as data sets have them; the last is what earns

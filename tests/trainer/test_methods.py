@@ -99,7 +99,7 @@ KEY = "OPENAI_API_KEY"
         (["credit.model=prm"], "name=mgr reads no implicit rewards: set it to istar or prime"),
         (
             [CRITIC, "credit.models.critic.cut_off=value"],
-            "cut_off=value needs sequences that go on",
+            "cut_off of credit.models.critic needs sequences that go on",
         ),
         ([CRITIC, "credit.models.critic.lam=2"], r"models\.critic\.lam = 2: .*equal to 1"),
         ([CRITIC, "credit.models.critic.learn=1"],

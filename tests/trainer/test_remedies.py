@@ -128,7 +128,7 @@ CHECKED = {
         "env.invalid_penalty=0.0 env.wrappers={} credit.options.row_penalty=0.1"),
     "choose a method that reads rewards, e.g. credit.name=gigpo": (
         "alfworld grpo pocket eval.tasks=3 env.invalid_penalty=-0.1", "credit.name=gigpo"),
-    "set credit.models.critic.span=trajectory": (
+    'set its span to "trajectory"': (
         "alfworld mgr pocket eval.tasks=3 credit.model=critic credit.models.critic.cut_off=value",
         "credit.models.critic.span=trajectory"),
     "leave it out, or set credit.model": ("alfworld mgr pocket credit.models.critic.lam=0.5",
@@ -540,7 +540,7 @@ def prompt(options="", out=None, spoil=False, made="alfworld mgr pocket"):
 MINE = "environment = 'sotopia'\nmethod = 'grpo'\n"
 TRAIN = "train {at}/run run.steps=3 --resume"
 MODELS = {
-    "save it there with tokenizer.save_pretrained": (Policy.load,
+    "save them there with model.save_pretrained and tokenizer.save_pretrained": (Policy.load,
         {"name": "{at}/model", "/model/tokenizer.json": None},
         lambda found, at: {"/model/tokenizer.json": tiny_tokenizer().backend_tokenizer.to_str()}),
     "Give a folder with config.json, weights and tokenizer, a hub name in reach, or one of {}": (

@@ -249,9 +249,9 @@ TINY = [
 )
 def test_a_run_is_resumed_with_other_patience_and_another_address_only(change, free, tmp_path):
     table = "env.options.judge={model='stub', url='http://a/v1'}"
-    given = ["credit.models.judge.model=stub", table]
-    recipe.save(recipe.load("sotopia grpo pocket", given), tmp_path / "config.toml")
-    changed = recipe.load("sotopia grpo pocket", [*given, change])
+    given = ["credit.model=judge", "credit.models.judge.model=stub", table]
+    recipe.save(recipe.load("sotopia has pocket", given), tmp_path / "config.toml")
+    changed = recipe.load("sotopia has pocket", [*given, change])
     refused = pytest.raises(RunError, match=f"another {change.partition('=')[0]};")
     log = tmp_path / "metrics.jsonl"
     log.touch()
@@ -268,7 +268,7 @@ def test_what_errors_advise_is_what_resume_takes(corridor, tiny_folder, tmp_path
         "update.learning_rate": 1e-5, "credit.models.critic.learning_rate": 1e-4,
         "update.entropy": 0.01, "policy.gradient_checkpointing": "true",
     }.items()]  # fmt: skip
-    given = ["sft.steps=1", "update.skip_dead_groups=false"]
+    given = ["sft.steps=1", "update.skip_dead_groups=false", "credit.model=critic"]
     train(short(tiny_folder, *given, "run.steps=1"), tmp_path, console=quiet())
     changed = short(tiny_folder, *given, "run.steps=2", *advice)
     train(changed, tmp_path, resume=True, console=quiet())

@@ -147,6 +147,7 @@ def audit(
 
     with Deadline(seconds * _OVERLAP):
         overlap = attempt(lambda: _describe_overlap(made, seconds * _OVERLAP))
+    with Deadline(max(seconds, 1.0)):  # one turn, also if there is no time for more
         (start,) = draw_starts(made, 1, seed)
         info = attempt(lambda: Play(made, start).record.info)
     missing = tuple(key for key in INFO_KEYS if info is not None and key not in info)

@@ -1,6 +1,8 @@
 """The command `agent-envs audit`."""
 
 import json
+import sys
+from contextlib import ExitStack
 from faulthandler import cancel_dump_traceback_later, dump_traceback_later
 from typing import Annotated
 
@@ -74,11 +76,13 @@ def audit(
         told = climbed.json() | {"options": {k: v for k, v in given.items() if k != "split"}}
         make_console().print(json.dumps(told) if as_json else str(climbed), soft_wrap=True)
         raise typer.Exit(codes[climbed.verdict])
-    dump_traceback_later(2 * seconds + 60, exit=True)  # what hangs outside of Python
     world = make_env(env, given, disable_env_checker=True)
     actions = say_words(words) if words else None
     page = make_console()
-    with page.status("audit") as status:
+    # what hangs outside of Python ends with a traceback
+    dump_traceback_later(2 * seconds + 60, exit=True, file=sys.__stderr__ or sys.stderr)
+    with page.status("audit") as status, ExitStack() as ended:
+        ended.callback(cancel_dump_traceback_later)
         found = audit_env(
             world,
             actions=actions,
@@ -92,5 +96,4 @@ def audit(
     said = json.dumps(found.json(), indent=1, default=str) if as_json else str(found)
     page.print(said, soft_wrap=True)
     world.close()
-    cancel_dump_traceback_later()
     raise typer.Exit(codes[found.verdict])

@@ -139,8 +139,8 @@ class WithCritic(Method):
         self.each_turn = span == "turn" or (span == "auto" and mgr)
         if self.each_turn and self.options.cut_off == "value":
             raise RecipeError(
-                "credit.models.critic.cut_off=value needs sequences that go on after a turn; set "
-                "credit.models.critic.span=trajectory"
+                "cut_off of credit.models.critic needs sequences that go on after a turn; set "
+                'its span to "trajectory"'
             )
 
     def begin(self, policy: Policy, folder: Path) -> None:
