@@ -101,6 +101,10 @@ KEY = "OPENAI_API_KEY"
             [CRITIC, "credit.models.critic.cut_off=value"],
             "cut_off of credit.models.critic needs sequences that go on",
         ),
+        (
+            [CRITIC, "credit.name=reinforce", "credit.options.row_penalty=0.1"],
+            "a critic reads rewards and no row_penalty",
+        ),
         ([CRITIC, "credit.models.critic.lam=2"], r"models\.critic\.lam = 2: .*equal to 1"),
         ([CRITIC, "credit.models.critic.learn=1"],
          r"critic\.learn = 1: .* has learning_rate, trunk"),

@@ -32,6 +32,9 @@ UNREAD = {
     "sft.until sft.episodes sft.learning_rate sft.warmup": "of a warm start: sft.steps above 0",
     "update.tokens": "the size of a pass, which changes last bits at most",
     "update.clip_low update.clip_high": "no ratio moves in the only step on these rollouts",
+    "update.grad_norm update.kl_target": "of longer gradients, and of a policy that has moved",
+    "credit.models.critic.value_clip": "no value moves in the only pass over these rollouts",
+    "credit.options.p_min": "of a gate that more successes close",
     "credit.options.threshold": "of anchors=similar",
     "credit.options.levels": "of longer histories than these",
     "credit.models.prm.threshold": "any between the outcomes 0 and 1 gives the same pairs",
@@ -77,6 +80,8 @@ def test_every_number_counts(name, corridor, tiny_folder, tmp_path):
     base += METHODS.get(name, [f"credit.name={'grpo' if name == 'recipe' else name}"])
     if name in {"mt_grpo", "mt_rloo", "grpo_mr"}:
         base += ["env.wrappers={'credit.rewards:TurnVerifier'={weights={xml_format=1}}}"]
+    if name == "rtmc":  # it divides by the deviation
+        base += ["credit.options.mode=std"]
     expected, silent = train_with(base, tmp_path / "base"), []
     for key, value in list_numbers(recipe.load("alfworld mgr pocket", base)).items():
         own = key.startswith("credit") or key == "env.invalid_penalty"

@@ -128,6 +128,9 @@ CHECKED = {
         "env.invalid_penalty=0.0 env.wrappers={} credit.options.row_penalty=0.1"),
     "choose a method that reads rewards, e.g. credit.name=gigpo": (
         "alfworld grpo pocket eval.tasks=3 env.invalid_penalty=-0.1", "credit.name=gigpo"),
+    "no row_penalty of credit.options; set env.invalid_penalty=-0.1": (
+        "alfworld ppo pocket eval.tasks=3 credit.options.row_penalty=0.1",
+        "credit.options.row_penalty=0.0 env.invalid_penalty=-0.1"),
     'set its span to "trajectory"': (
         "alfworld mgr pocket eval.tasks=3 credit.model=critic credit.models.critic.cut_off=value",
         "credit.models.critic.span=trajectory"),

@@ -30,7 +30,7 @@ from trainer.learn.learner import Learner
 from trainer.learn.prompts import make_end_row
 from trainer.learn.rows import join_values, minibatches, set_values
 from trainer.methods.method import Credited, Method, describe_turns
-from trainer.options import STRICT, AboveZero, Positive, Share
+from trainer.options import STRICT, AboveZero, Positive, Share, refuse_broken
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -135,13 +135,14 @@ class WithCritic(Method):
                 "credit.model=none"
             )
         self.reads_reward = isinstance(self.estimator, credit.Reinforce)
-        span, mgr = self.options.span, isinstance(self.estimator, credit.MGR)
-        self.each_turn = span == "turn" or (span == "auto" and mgr)
-        if self.each_turn and self.options.cut_off == "value":
-            raise RecipeError(
-                "cut_off of credit.models.critic needs sequences that go on after a turn; set "
-                'its span to "trajectory"'
-            )
+        self.each_turn = self.options.span in {"turn", *(() if self.reads_reward else ("auto",))}
+        rules = {
+            "a critic reads rewards and no row_penalty of credit.options; set "
+            "env.invalid_penalty=-0.1": getattr(self.estimator, "row_penalty", 0.0),
+            "cut_off of credit.models.critic needs sequences that go on after a turn; set its span "
+            'to "trajectory"': self.each_turn and self.options.cut_off == "value",
+        }
+        refuse_broken(rules)
 
     def begin(self, policy: Policy, folder: Path) -> None:
         """Make the critic of this policy."""
@@ -189,8 +190,7 @@ class WithCritic(Method):
         cut = {i: one for i, one in enumerate(experience.episodes) if one.after}
         after = np.zeros(len(experience.episodes))
         after[[*cut]] = self._value([make_end_row(one) for one in cut.values()])
-        turns = experience.turns
-        return np.where(turns.last, after[turns.trajectory], 0.0)
+        return np.where(experience.turns.last, after[experience.turns.trajectory], 0.0)
 
     def state(self) -> dict[str, Any]:
         """The critic and its optimiser."""
