@@ -214,7 +214,7 @@ def _read_run(config: Path) -> dict[str, Any]:
     Raises:
         RecipeError: The file is not TOML, or does not have exactly the options of this version.
     """
-    tree: dict[str, Any] = recipes.parse_file(config).unwrap()
+    tree = recipes.read_file(config)
     known = _options(Recipe)
     if other := sorted(known.keys() ^ dict(flatten(tree, known)).keys()):
         raise RecipeError(

@@ -217,12 +217,12 @@ def _read_file(paper: str) -> tuple[dict[str, Any], dict[str, Any]]:
     known = recipes.names("paper")
     if paper in known:
         path = Path(recipes.__file__).parent / "papers" / f"{paper}.toml"
-        return {"paper": paper}, recipes.parse_file(path).unwrap().get("tables", {})
+        return {"paper": paper}, recipes.read_file(path).get("tables", {})
     if not Path(paper).is_file():
         raise RecipeError(
             f"no paper or TOML file {paper!r}{nearest(paper, known)}; there are {', '.join(known)}"
         )
-    settings = recipes.parse_file(Path(paper)).unwrap()
+    settings = recipes.read_file(Path(paper))
     return settings, settings.pop("tables", {})
 
 

@@ -15,16 +15,14 @@ comment after a value is its source. The options are described in `trainer.recip
 from __future__ import annotations
 
 import os
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from agent_envs.panels import nearest
 from trainer.errors import RecipeError
-
-if TYPE_CHECKING:
-    from tomlkit import TOMLDocument
 
 AXES = ("environment", "paper", "method", "model")
 """The kinds of parts of a recipe; their files are in the folders `environments` and so on."""
@@ -210,10 +208,9 @@ def _order_tables(
             last = max([rank, *map(ranks.__getitem__, met)])
             if axis == "method" and last == rank:
                 of_method |= own.keys()
+            kept = own
             if axis == "model" and not {*met} & {*names("method")}:
                 kept = {key: value for key, value in own.items() if key not in of_method}
-            else:
-                kept = own
             tables.append((last, len(others), order, kept))
     return [own for *_, own in sorted(tables, key=lambda table: table[:3])]
 
@@ -303,16 +300,25 @@ def join_key(key: Key) -> str:
     return tomlkit.key(key).as_string()
 
 
-def parse_file(source: Path) -> TOMLDocument:
-    """A TOML file as tables that keep their comments.
+def parse_file(source: Path) -> dict[str, Any]:
+    """A TOML file as tables that keep their comments, which takes long.
 
     Raises:
         RecipeError: It is not TOML.
     """
     import tomlkit
-    from tomlkit.exceptions import TOMLKitError
 
+    read_file(source)
+    return tomlkit.parse(source.read_text(encoding="utf-8"))
+
+
+def read_file(source: Path) -> dict[str, Any]:
+    """The tables of a TOML file.
+
+    Raises:
+        RecipeError: It is not TOML.
+    """
     try:
-        return tomlkit.parse(source.read_text(encoding="utf-8"))
-    except (TOMLKitError, UnicodeDecodeError) as error:
+        return tomllib.loads(source.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RecipeError(f"{source} is not TOML: {error}") from error
