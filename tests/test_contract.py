@@ -98,7 +98,7 @@ def test_a_home_that_does_not_exist_is_named(env_id, option, monkeypatch):
 @pytest.mark.parametrize(
     ("env_id", "turns"),
     [
-        *((env_id, 12) for env_id in WITHOUT_BROWSER),
+        *((env_id, 6) for env_id in WITHOUT_BROWSER),
         *(pytest.param(env_id, 120, marks=pytest.mark.long) for env_id in WITHOUT_BROWSER),
         pytest.param("WebShopSite-v1", 10, marks=LONG),
     ],
@@ -113,7 +113,7 @@ WRAPPED = ("AlfWorld-v0", "SearchQA-v1", "VisualSokoban-v0")
 
 
 @pytest.mark.parametrize("env_id", WRAPPED)
-@pytest.mark.parametrize("turns", [15, pytest.param(60, marks=pytest.mark.long)])
+@pytest.mark.parametrize("turns", [8, pytest.param(60, marks=pytest.mark.long)])
 def test_wrapped(env_id, turns):
     env = gym.make(env_id)
     if not env.unwrapped.reply_form:

@@ -50,6 +50,7 @@ def modules() -> dict[str, ast.Module]:
     return {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in FILES.items()}
 
 
+@cache
 def imported(tree: ast.AST) -> set[str]:
     """Dotted names that the imports under `tree` name, `a.b.c` for `from a.b import c`."""
     names = set()

@@ -61,14 +61,11 @@ def cores() -> int:
 
 def load_policy(model: Model, source: Path | None = None) -> Policy:
     """The policy of a recipe, or the one saved in folder `source` with the same settings."""
-    device = model.device
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
     return Policy.load(
         str(source or model.model),
         lora=None if source else model.lora,
         dtype=model.dtype,
-        device=device,
+        device=model.device,
         gradient_checkpointing=model.gradient_checkpointing,
         template=model.template,
     )

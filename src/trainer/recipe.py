@@ -157,7 +157,6 @@ def load(recipe: str | Path | recipes.Composition, overrides: Iterable[str] = ()
     for override in overrides:
         with problems.note():
             pairs.append(_assignment(override))
-    problems.refuse()
     for section, name in (("credit", "name"), ("env", "id")):
         before = tree.get(section, {}).get(name)
         if any(key == (section, name) and value != before for key, value in pairs):
@@ -165,7 +164,10 @@ def load(recipe: str | Path | recipes.Composition, overrides: Iterable[str] = ()
     for key, value in pairs:
         recipes.set_option(tree, key, value)
     _drop_unused_models(tree, shipped)
-    return parse(tree)
+    with problems.note():
+        parsed = parse(tree)
+    problems.refuse()
+    return parsed
 
 
 def _drop_unused_models(tree: dict[str, Any], shipped: Mapping[recipes.Key, Any]) -> None:

@@ -30,6 +30,7 @@ from credit import stats
 from credit.filters import has_signal
 from trainer import recipe as recipes
 from trainer.build import cores, derive, make_engine
+from trainer.errors import Problems
 from trainer.learn import sft
 from trainer.methods import Experience
 from trainer.run import report
@@ -172,9 +173,12 @@ def train(
         stop = held.enter_context(note_signals())
         parallel.check_alike("recipe", repr(recipe))
         lock = held.enter_context(closing(FolderLock(folder)))
-        parallel.run_on_first(lambda: _enter(recipe, folder, lock, resume=resume))
+        problems = Problems()
+        with problems.note():
+            parallel.run_on_first(lambda: _enter(recipe, folder, lock, resume=resume))
         torch.set_num_threads(recipe.run.threads or cores())
-        loop = Loop(recipe, folder, stop)  # refuses a bad recipe before anything is written
+        # it refuses a bad recipe before anything is written
+        loop = Loop(recipe, folder, stop, problems)
         parallel.run_on_first(lambda: _prepare(recipe, folder, lock, resume=resume))
         parallel.check_shared(folder)
         if parallel.rank():

@@ -41,7 +41,7 @@ def tables(paper: str, *, pocket: bool = False) -> list[papers.Table]:
     return [papers.read_table(paper, name, pocket=pocket) for name in papers.list_tables(paper)]
 
 
-@pytest.mark.parametrize("pocket", [False, True])
+@pytest.mark.parametrize("pocket", [False, pytest.param(True, marks=pytest.mark.long)])
 @pytest.mark.parametrize("paper", NAMES)
 def test_every_cell_is_a_recipe_with_sources_and_a_folder_has_one(paper, pocket):
     known = {}

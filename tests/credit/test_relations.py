@@ -32,7 +32,7 @@ ACROSS = {"empg", "istar max", "rebn", "reinforce_pp", "signal"}  # these compar
 WITHIN_GROUPS = sorted(METHODS.keys() - ACROSS)
 COMPARING = sorted(METHODS.keys() - {"empg", "rebn", "reinforce", "reinforce_pp", "signal"})
 ORDER_BLIND = [name for name in WITHIN_GROUPS if name != "gigpo similar"]
-few = settings(max_examples=15)
+few = settings(max_examples=10)
 
 
 @pytest.mark.parametrize("name", sorted(METHODS))
@@ -79,7 +79,7 @@ def test_group_numbers_are_only_names(name, turns):
     different=st.integers(1, 3),
     paid=st.booleans(),
 )
-@settings(max_examples=20)
+@few
 def test_rounding_changes_nothing(name, seed, size, different, paid):
     """Equal numbers of another order of summation differ by 1e-15 of their size."""
     rng = np.random.default_rng(seed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import shutil
 from dataclasses import replace
 
@@ -296,10 +297,17 @@ def prm(policy, folder, *options, name="istar"):
     return method
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("tokens", [8192, 40])
-@pytest.mark.parametrize("lora", [FULL, LoRA(rank=2)], ids=["full", "lora"])
-def test_while_the_model_is_the_policy_there_is_no_step_credit(dtype, tokens, lora, tmp_path):
+SAME = itertools.product((FULL, LoRA(rank=2)), (8192, 40), ("float32", "bfloat16"))
+
+
+@pytest.mark.parametrize(
+    ("lora", "tokens", "dtype"),
+    [
+        pytest.param(*one, marks=pytest.mark.long if number % 3 else ())
+        for number, one in enumerate(SAME)
+    ],
+)
+def test_while_the_model_is_the_policy_there_is_no_step_credit(lora, tokens, dtype, tmp_path):
     policy = tiny(dtype=dtype, lora=lora)
     rollout = play(policy)
     options = f"update.tokens={tokens}", f"policy.dtype={dtype}"

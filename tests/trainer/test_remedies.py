@@ -36,6 +36,7 @@ from trainer import recipe
 from trainer.build import check_apart
 from trainer.cli import READ, load_played, load_recipe, make_out_option
 from trainer.engine.own import OwnEngine
+from trainer.errors import Problems
 from trainer.learn import learner
 from trainer.model import pretrained
 from trainer.model.policy import Policy
@@ -72,7 +73,7 @@ def check(words):
     """All that is checked of a recipe before anything is trained."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("trainer.run.session.load_policy", lambda _: None)
-        Session(load(words), Path("nowhere"), None)
+        Session(load(words), Path("nowhere"), None, Problems())
 
 
 def run(words, folder=None, resume=False):

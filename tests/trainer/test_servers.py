@@ -55,7 +55,9 @@ def test_an_opening_sends_disturbed_weights_first(policy, standin, tmp_path):
     assert [one.name for one in (tmp_path / "weights").iterdir()] == ["mine"]
 
 
-@pytest.mark.parametrize("mood", ["drop", 503, 429])
+@pytest.mark.parametrize(
+    "mood", ["drop", *(pytest.param(code, marks=pytest.mark.long) for code in (503, 429))]
+)
 def test_a_lost_request_is_asked_again_and_nothing_twice(policy, standin, tmp_path, mood):
     undisturbed = talk(engine(policy, tmp_path, standin), policy)
     made = engine(policy, tmp_path, standin)
@@ -95,7 +97,7 @@ def test_conversations_are_divided_and_a_dead_server_is_replaced(policy, tmp_pat
     one.close()
 
 
-@pytest.mark.parametrize("lora", [0, 2])
+@pytest.mark.parametrize("lora", [2, pytest.param(0, marks=pytest.mark.long)])
 def test_a_server_that_stays_as_it_is_is_found_out_at_once(standin, tmp_path, lora):
     """It answers with the policy's very weights, or without the new adapter, which is 0."""
     policy = tiny(lora=LoRA(rank=lora))
@@ -111,7 +113,11 @@ def test_a_server_that_stays_as_it_is_is_found_out_at_once(standin, tmp_path, lo
 
 
 @pytest.mark.parametrize(
-    ("dtype", "shift"), [("float32", 0.5), ("float32", -0.5), ("bfloat16", 0.05)]
+    ("dtype", "shift"),
+    [
+        ("bfloat16", 0.05),
+        *(pytest.param("float32", shift, marks=pytest.mark.long) for shift in (0.5, -0.5)),
+    ],
 )
 def test_another_distribution_is_not_taken_for_other_weights(standin, tmp_path, dtype, shift):
     """Also within what rounding may change in bfloat16: top_p=0.95 makes each token likelier."""

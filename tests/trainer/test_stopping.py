@@ -46,7 +46,10 @@ def test_in_a_thread_signals_keep_their_meaning():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "line"), [(signal.SIGTERM, 3), (signal.SIGINT, 9)])
+@pytest.mark.parametrize(
+    ("number", "line"),
+    [(signal.SIGTERM, 3), pytest.param(signal.SIGINT, 9, marks=pytest.mark.long)],
+)
 def test_a_signal_in_a_step_ends_the_run_after_it(  # noqa: PLR0917
     number, line, whole, corridor, tiny_folder, tmp_path, monkeypatch
 ):
@@ -83,7 +86,9 @@ def test_a_signal_before_the_first_step_ends_at_once(tiny_folder, corridor, tmp_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("last", [6, 12, pytest.param(9, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "last", [6, *(pytest.param(last, marks=pytest.mark.long) for last in (9, 12))]
+)
 def test_a_signal_before_an_evaluation_leaves_it_to_the_resumed_run(  # noqa: PLR0917
     last, whole, corridor, tiny_folder, tmp_path, monkeypatch
 ):

@@ -329,8 +329,16 @@ VARIANTS = [
 # `make test` leaves out those whose update, model or process is that of another one here or of a
 # run in test_methods.
 LONG = [
-    *("dapo", "empg", "gspo", "hgpo", "kevin", "loop", "mt_rloo", "ppo", "prime", "reinforce_pp"),
-    *("dpo", "igpo", "istar credit.models.prm.level=token update.ratio=token", "mt_grpo", "vine"),
+    *("dapo", "empg", "gigpo", "grpo", "gspo", "hgpo", "istar", "kevin", "loop", "mt_rloo", "ppo"),
+    *(
+        "dpo",
+        "igpo",
+        "prime",
+        "reinforce_pp",
+        "istar credit.models.prm.level=token update.ratio=token",
+        "mt_grpo",
+        "vine",
+    ),
     *("rebn", "rloo", "rtmc", "signal", "stapo", "stapo_dynamic", "trace", "turn_rloo"),
     "mgr credit.model=critic",
     "mgr credit.model=critic credit.options.gate=none",
@@ -357,7 +365,7 @@ def test_every_method_and_variant_takes_a_step(words, corridor, tiny_folder, end
     take_a_step(f"{environment} {method}", tiny_folder, tmp_path, endpoint, *options)
 
 
-TAKEN = {"ezpoints", "sokoban", "webshop", "search_r1"}
+TAKEN = {"ezpoints", "sokoban", "webshop", "search", "search_r1", "wiki"}
 TEXTWORLD = pytest.mark.skipif(find_spec("textworld") is None, reason="needs its extra")
 
 
@@ -521,7 +529,7 @@ def test_a_step_without_an_update_says_so(tiny_folder, corridor, tmp_path):
     assert "step 1: no update" in console.file.getvalue()
 
 
-@pytest.mark.parametrize("decode", ["free", "admissible"])
+@pytest.mark.parametrize("decode", ["admissible", pytest.param("free", marks=pytest.mark.long)])
 def test_the_warm_start_teaches_thoughts_where_the_policy_may_think(decode, tmp_path, monkeypatch):
     """With `decode="admissible"` thoughts are empty; taught ones could never be said."""
     taught = []

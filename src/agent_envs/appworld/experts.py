@@ -33,7 +33,7 @@ passwords = {a["account_name"]: a["password"] for a in apis.supervisor.show_acco
 _LOGIN = (
     '{0}_token = apis.{0}.login(username=me["email"], password=passwords["{0}"])["access_token"]\n'
 )
-_EVERY = """
+EVERY = """
 def every(api, **given):
     found, page = [], 0
     while len(found) == 20 * page:
@@ -120,7 +120,7 @@ def write_solution(parts: Parts) -> list[str]:
     """The code of each turn: look and log in, each part, the end."""
     apps = list_apps(family.name for family, _ in parts)
     code = "".join(family.code for family, _ in parts)
-    head = _LOOK + "".join(map(_LOGIN.format, apps)) + _EVERY
+    head = _LOOK + "".join(map(_LOGIN.format, apps)) + EVERY
     head += _ONE if "one(" in code or "person(" in code else ""
     head += _SHOW if "in contacts" in code or "person(" in code else ""
     codes = [(head + (_PERSON if "person(" in code else "")).strip()]

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from agent_envs.appworld.experts import EVERY
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -97,13 +99,6 @@ def actions(_env: AppWorld, rng: np.random.Generator) -> Actor:
 
 
 _READ = """
-def every(api, **given):
-    found, page = [], 0
-    while len(found) == 20 * page:
-        found += api(page_index=page, page_limit=20, **given)
-        page += 1
-    return found
-
 people = every(apis.contacts.search_contacts, access_token=token["contacts"])
 events = every(apis.calendar.list_events, access_token=token["calendar"])
 mails = every(apis.mail.list_mails, access_token=token["mail"])
@@ -154,7 +149,7 @@ def _do(code: str, end: str = "") -> Callable[[np.random.Generator], Actor]:
         given = "answer=answer" if "answer =" in code else end
         pick = f"pick = {int(rng.integers(1000))}\n"
         last = f"apis.supervisor.complete_task({given})"
-        replies = iter([f"{_ENTER}{_READ}{pick}{code}\n{last}" if code else last, last])
+        replies = iter([f"{_ENTER}{EVERY}{_READ}{pick}{code}\n{last}" if code else last, last])
         return lambda _observation, _info: _BLOCK.format(next(replies, _ENDS[2]))
 
     return make_actor

@@ -56,13 +56,7 @@ def load(name: str, device: str) -> Pretrained:
     import transformers
     from transformers.utils import logging
 
-    try:
-        torch.zeros(1, device=device).item()  # a name alone may pass, e.g. "meta"
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise ValueError(
-            f"policy.device={device!r} is not available; this machine has cpu and "
-            f"{torch.cuda.device_count()} CUDA devices; set one of them, or 'auto'"
-        ) from error
+    device = find_device(device)
     transformers_logging: Any = logging
     transformers_logging.disable_progress_bar()
     opened = open_model(name)
@@ -75,6 +69,24 @@ def load(name: str, device: str) -> Pretrained:
         model = kind.from_pretrained(opened.base, dtype=torch.float32)
     adapter = opened.source if opened.base != opened.source else ""
     return Pretrained(model.to(device), opened.tokenizer, images, adapter)
+
+
+def find_device(name: str) -> str:
+    """The device of a name, which may be "auto": a GPU if there is one.
+
+    Raises:
+        ValueError: It is not available.
+    """
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.zeros(1, device=name).item()  # a name alone may pass, e.g. "meta"
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise ValueError(
+            f"policy.device={name!r} is not available; this machine has cpu and "
+            f"{torch.cuda.device_count()} CUDA devices; set one of them, or 'auto'"
+        ) from error
+    return name
 
 
 class Opened(NamedTuple):

@@ -86,7 +86,7 @@ def check_folder(recipe: Recipe, folder: Path, *, resume: bool) -> str:
         for key, values in recipes.changes(recipes.load(folder), recipe).items()
         if not _is_free(key)
     }
-    if fixed := [key for key in changed if not _is_fork(key)]:
+    if fixed := [k for k in changed if k not in FORKS and not k.endswith(".learning_rate")]:
         raise RunError(
             f"{folder} holds a run with another {', '.join(fixed)}; resume it with the same "
             f"recipe and options (see {config}), or start a new run with --out DIR"
@@ -234,11 +234,6 @@ def check_source(recipe: Recipe) -> None:
         ),
     }
     refuse_broken(rules)
-
-
-def _is_fork(key: str) -> bool:
-    """Whether an option may change and the run notes it."""
-    return key in FORKS or key.endswith(".learning_rate")
 
 
 def _is_free(key: str) -> bool:

@@ -25,7 +25,6 @@ _CORE = 50e9  # operations a second of a core
 _TURNS, _REPLY = 0.5, 0.25  # shares of the limits that episodes are taken to need
 MOMENTS = {"adamw": 8.0, "adamw8bit": 2.0, "adamw8bit-sr": 2.0}
 """Bytes of the moments of a trained weight, by optimiser."""
-_TWINS = {"prm", "critic"}  # models beside the policy of its size, unless it is the policy's trunk
 
 LORA = ("policy.lora.rank=16", "policy.lora.alpha=32", "update.learning_rate=1e-4")
 CPU = ("policy.dtype=float32", "policy.gradient_checkpointing=false", "update.tokens=8192")

@@ -20,7 +20,6 @@ from trainer.build import (
     make_rollouts,
     make_sampler,
 )
-from trainer.errors import Problems
 from trainer.learn import sft
 from trainer.learn.correction import correct_rows, fill_entropies
 from trainer.learn.learner import Learner
@@ -38,6 +37,7 @@ from trainer.scale import parallel, sharding
 
 if TYPE_CHECKING:
     from trainer.engine import Engine, Sampler
+    from trainer.errors import Problems
     from trainer.learn.rows import Row
     from trainer.model.policy import Policy
     from trainer.play.failures import Failure
@@ -66,13 +66,15 @@ class Session:
     engine: Engine
     learner: Learner[Policy]
 
-    def __init__(self, recipe: Recipe, folder: Path, stop: Stop) -> None:
+    def __init__(self, recipe: Recipe, folder: Path, stop: Stop, problems: Problems) -> None:
         self.recipe, self.folder, self.stop = recipe, folder, stop
-        problems = Problems()
+        with problems.note():
+            pretrained.find_device(recipe.policy.device)
         with problems.note():
             pretrained.open_model(recipe.policy.model)
         with problems.note():
             check_source(recipe)
+        with problems.note():
             self.method = make_method(recipe)
             self.training = make_rollouts(recipe, recipe.env.split, blind=self.method.blind)
             check_columns(recipe.credit.name, self.method, self.training)

@@ -387,7 +387,7 @@ print(look(), heap.count(b"terces"[::-1]))
 """
 
 
-@pytest.mark.parametrize("count", [8, pytest.param(20, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [3, pytest.param(20, marks=pytest.mark.long)])
 def test_an_interpreter_finds_nothing_of_others(count):
     others = [Interpreter(NOW, f"secret {n}", timeout=20) for n in range(count)]
     for other in others:

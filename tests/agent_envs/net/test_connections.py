@@ -254,7 +254,9 @@ def run_command(name, folder, before=()):
 
 
 @each
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "sent", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)]
+)
 def test_a_signal_ends_each_command(name, sent, tmp_path):
     with run_command(name, tmp_path) as (child, where), connect(where, HEAD) as half:
         child.send_signal(sent)

@@ -208,16 +208,18 @@ def test_options_that_are_refused(name, options, message):
 
 @BOTH
 @pytest.mark.parametrize("hops", [1, 2, 4])
-def test_experts_solve_it(name, hops):
+@pytest.mark.parametrize("tasks", [12, pytest.param(40, marks=pytest.mark.long)])
+def test_experts_solve_it(name, hops, tasks):
     env = gym.make(name, split="test", hops=hops)
     wins = {
         who: sum(
-            play(env, task, lambda env, who=who: expert(env, who))["success"] for task in range(40)
+            play(env, task, lambda env, who=who: expert(env, who))["success"]
+            for task in range(tasks)
         )
         for who in ("oracle", "explorer")
     }
-    assert wins["oracle"] == 40
-    assert wins["explorer"] >= 34
+    assert wins["oracle"] == tasks
+    assert wins["explorer"] >= 0.85 * tasks
 
 
 class Guess:
@@ -261,7 +263,7 @@ class Extract(Guess):
 @BOTH
 @pytest.mark.slow
 @pytest.mark.parametrize("cheat", [Guess, Extract])
-@pytest.mark.parametrize("tasks", [80, pytest.param(200, marks=pytest.mark.long)])
+@pytest.mark.parametrize("tasks", [40, pytest.param(200, marks=pytest.mark.long)])
 def test_scripts_that_do_not_read_fail(name, cheat, tasks):
     env = gym.make(name, split="test")
     assert sum(play(env, task, cheat)["success"] for task in range(tasks)) <= tasks // 5

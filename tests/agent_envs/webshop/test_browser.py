@@ -145,7 +145,12 @@ RICH = {"observation": "text_rich"}
 
 
 @pytest.mark.parametrize(
-    ("episodes", "options"), [(5, RICH), pytest.param(20, {"reward": "score"}, marks=LONG)]
+    ("episodes", "options"),
+    [
+        (2, RICH),
+        pytest.param(5, RICH, marks=LONG),
+        pytest.param(20, {"reward": "score"}, marks=LONG),
+    ],
 )
 def test_random_episodes_are_those_of_the_text(env, episodes, options):
     on_site, as_text = twins(max_turns=7, **options)
@@ -166,6 +171,7 @@ def test_random_episodes_are_those_of_the_text(env, episodes, options):
     assert seen >= {"index", "results", "item", "", "format", "unknown"}
 
 
+@LONG
 def test_hostile_texts_run_nothing(env, hostile):
     shop = open_shop(open_catalogue(hostile), "synthetic", 0, False)
     on_site, as_text = twins(max_turns=99)

@@ -204,7 +204,10 @@ def test_faults_are_found_and_shown(env, words):
         Hallway(max_turns=2),
         gym.make("Hallway-v0"),
         Prompt(ParseReply(gym.make("Hallway-v0"), on_malformed="attempt")),
-        *(gym.make(f"{kind.__name__}-v0") for kind in lamp.CORRECT),
+        *(
+            pytest.param(gym.make(f"{kind.__name__}-v0"), marks=pytest.mark.long if number else ())
+            for number, kind in enumerate(lamp.CORRECT)
+        ),
     ],
     ids=["two turns", "made", "prompting", *(kind.__name__ for kind in lamp.CORRECT)],
 )

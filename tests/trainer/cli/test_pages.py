@@ -25,6 +25,7 @@ from agent_envs_lab import attribution
 from tests.trainer.conftest import write_parts
 from trainer import build, train
 from trainer import recipe as recipes
+from trainer.errors import Problems
 from trainer.model.pretrained import POCKETS
 from trainer.run.metrics import TRACKERS
 from trainer.run.stopping import Stop
@@ -107,7 +108,7 @@ class Start:
 
     def train(self, recipe, folder, *, resume, console, track=()):
         train.check_folder(recipe, folder, resume=resume)
-        self.asked.append(train.Loop(small(recipe, *self.models), folder, Stop()))
+        self.asked.append(train.Loop(small(recipe, *self.models), folder, Stop(), Problems()))
 
     def fill(self, table, out, options, seeds, *, jobs, launch, tell):
         for one in table.runs:
