@@ -34,7 +34,7 @@ BESIDE = (
     "gym_sokoban", "appworld", "lucene", "wheel", "sdist", "docs", "verl_agent",
 )  # fmt: skip
 PARTS = (*ALONE, *BESIDE)
-LIMIT = 3600  # seconds of a part
+LIMIT = 7200  # seconds of a part
 NOT_RUN = 77  # as in Automake
 _CLOSING = re.compile(r"^[= ]*(?:\d+ \w+, )*\d+ \w+ in [\d.]+s\b.*$", re.MULTILINE)
 _COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped)\b")

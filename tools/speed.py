@@ -204,6 +204,10 @@ def main() -> None:
             print("null")
         return
     git = ["git", "-C", str(ROOT)]
+    known = [*git, "rev-parse", "--quiet", "--verify", f"{given.commit}^{{commit}}"]
+    if subprocess.run(known, check=False, stdout=subprocess.DEVNULL).returncode:
+        print(f"there is no commit {given.commit} here: name the one to compare with")
+        sys.exit(NOT_RUN)
     if not subprocess.run(
         [*git, "diff", "--quiet", given.commit, "--", "src"], check=False
     ).returncode:

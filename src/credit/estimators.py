@@ -1,6 +1,7 @@
 """Estimators by name, a user's own by import string, and the check of what they return."""
 
 import inspect
+import warnings
 from collections.abc import Callable
 from dataclasses import fields
 from importlib import import_module
@@ -144,9 +145,24 @@ def estimate(
         raise TypeError(f"the estimator must be {how}, got {estimator!r:.60}")
     if not isinstance(turns, Turns):
         raise TypeError(f"turns must be credit.Turns or credit.rows(...).turns, got {turns!r:.60}")
+    _tell_unread(estimator, turns)
     found = np.asarray(estimator(turns) if alone else estimator(turns, rng))
     if found.dtype.kind not in "iuf" or found.shape != (len(turns),):
         shown = f"{found.dtype} of shape {list(found.shape)}"
         raise ValueError(f"an estimator must return [{len(turns)}] finite numbers, got {shown}")
     check_rows("the advantage", found, np.isfinite(found), "give finite numbers")
     return found.astype(np.float64)
+
+
+def _tell_unread(estimator: Callable[..., Any], turns: Turns) -> None:
+    """Warn that a method reads outcomes alone where more was paid than these."""
+    reads = getattr(estimator, "reads_reward", type(estimator) not in METHODS.values())
+    paid = np.append(np.bincount(turns.trajectory, turns.reward), 0.0)
+    most = np.abs(paid).argmax()
+    rounding = 1e-6 * np.abs(turns.reward).max(initial=0.0)
+    if reads or turns.turn_reward is not None or abs(paid[most]) <= rounding:
+        return
+    name, added = type(estimator).__name__, f"{paid[most]:+.3g} to that of trajectory {most}"
+    remedy = "leave out what pays them, or choose a method that reads them, e.g. GiGPO"
+    said = f"{name} reads outcomes and no rewards of turns, which add {added}: {remedy}"
+    warnings.warn(said, stacklevel=3)

@@ -254,3 +254,16 @@ def test_every_option_is_checked_when_it_is_given(name, value):
             continue
         with pytest.raises((ValueError, TypeError), match=option):
             credit.make(name, **{option: value})
+
+
+def test_paid_turns_that_a_method_does_not_read_are_told():
+    """A penalty of 0.1 on the second trajectory; the environment's own payments cancel out."""
+    paid = batch([2, 2], [1.0, 0.5], [0, 0], reward=[0.0, 0.0, -0.1, 0.0])
+    told = r"^GRPO reads outcomes and no .* which add -0\.1 to that of trajectory 1: leave out"
+    with pytest.warns(UserWarning, match=told):
+        credit.estimate(credit.GRPO(), paid)
+    for reward in ([0.3, -0.3, 0.2, -0.2], [0.0] * 4):
+        credit.estimate(credit.GRPO(), batch([2, 2], [1.0, 0.5], [0, 0], reward=reward))
+    credit.estimate(credit.GRPO(), batch([], [], []))
+    credit.estimate(credit.GiGPO(), paid)
+    credit.estimate(lambda turns: turns.reward, paid)
