@@ -63,9 +63,11 @@ def ours(method: str, steps: int, tasks: int, turns: int, *, dead: bool) -> dict
     """Figures of our trainer on one method, with groups that say nothing in the update or not."""
     options = [
         f"run.steps={steps}", "run.threads=1", "sft.steps=0", "run.save_every=1000", "eval.tasks=1",
-        f"sampling.tasks={tasks}", f"env.max_turns={turns}", "credit.models.turnrd.round=1",
+        f"sampling.tasks={tasks}", f"env.max_turns={turns}",
         f"sampling.rollouts={GROUP}", f"update.skip_dead_groups={str(not dead).lower()}",
     ]  # fmt: skip
+    if "turnrd" in method:
+        options.append("credit.models.turnrd.round=1")
     with tempfile.TemporaryDirectory() as folder:
         train(recipe.load(RECIPES[method], options), Path(folder))
         lines = [x for x in metrics.read_log(Path(folder) / "metrics.jsonl") if x["stage"] == "rl"][

@@ -85,6 +85,7 @@ def enter_own_folder() -> Path:
         (folder / part).mkdir()
         os.environ[name] = str(folder / part)
     tempfile.tempdir = None
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "cache")  # torch may know another by now
     os.environ[RUN] = str(folder)
     return folder
 
@@ -96,7 +97,7 @@ def note_write(event: str, given: tuple[Any, ...]) -> None:
         if not flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
             return
     elif event == "os.mkdir":
-        path = given[0]
+        path = None if os.path.lexists(given[0]) else given[0]  # it is refused
     elif event in {"os.rename", "os.link", "os.symlink"}:
         path = given[1]
     else:

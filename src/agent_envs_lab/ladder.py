@@ -320,7 +320,7 @@ class _Index:
         self._texts = texts
         rows: dict[str, list[int]] = defaultdict(list)
         for row, text in enumerate(texts):
-            for token in set(_TOKEN.findall(text)):
+            for token in dict.fromkeys(_TOKEN.findall(text)):  # in order, as sums are rounded
                 rows[token].append(row)
         self._rows = {token: np.asarray(found) for token, found in rows.items()}
         self._sizes = np.ones(len(texts))
@@ -334,7 +334,7 @@ class _Index:
     def find(self, text: str) -> int:
         """Row of the most similar text."""
         scores = np.zeros(len(self._texts))
-        for token in set(_TOKEN.findall(text)):
+        for token in dict.fromkeys(_TOKEN.findall(text)):
             if (found := self._rows.get(token)) is not None:
                 scores[found] += self.weigh(token)
         scores /= self._sizes
@@ -413,7 +413,7 @@ def _share_words(memory: Memory, counts: Counter[str]) -> Rung:
         def rate(action: str) -> tuple[bool, float, int]:
             shared = goal & set(_TOKEN.findall(action.lower()))
             fresh = (seen.observation, action) not in seen.past
-            return fresh, sum(map(memory.goals.weigh, shared)), counts[action]
+            return fresh, math.fsum(map(memory.goals.weigh, shared)), counts[action]
 
         return max(seen.listed or list(counts) or [""], key=rate)
 

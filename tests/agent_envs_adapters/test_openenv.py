@@ -446,8 +446,8 @@ def test_stop_ends_an_episode(slow):
             player.stop()
             player.stop()
         assert one.records == local.records
-        assert (one.done, one.truncated, one.success, one.outcome) == (True, True, False, 0.5)
-        assert credit.rows_of([one.records], ["a"]).turns.outcome.tolist() == [0.5]
+        assert (one.done, one.truncated, one.success, one.outcome) == (True, True, False, 1.0)
+        assert credit.rows_of([one.records], ["a"]).turns.outcome.tolist() == [1.0]
         one.reset(index=0)
         one.stop()
         assert (one.records, one.done, one.truncated) == ([], True, True)

@@ -1,6 +1,11 @@
 """The ladder: which rung solves a world that needs nothing else, and when it says nothing."""
 
 import math
+import os
+import re
+import subprocess
+import sys
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -183,3 +188,21 @@ def test_rare_words_that_are_not_asked_for_make_a_text_less_similar():
     goals = [*others, "find the red key please now", *common]
     memory = Memory([[Step(goal, "", "look", [])] for goal in goals])
     assert memory.goals.find("find the red key") == 5
+
+
+PLAYED = """
+import gymnasium as gym
+from agent_envs_lab.audits import audit
+from agent_envs_lab.ladder import climb_ladder
+def make(split="test"):
+    return gym.make("agent_envs:EZPoints-v0", split=split)
+print(climb_ladder(make, tasks=10), audit(make(), tasks=2, episodes=8, players=8))
+"""
+
+
+@pytest.mark.long
+def test_every_process_measures_the_same():
+    """Sets of texts are ordered by the hash seed, and sums are rounded in order."""
+    env = [os.environ | {"PYTHONHASHSEED": str(number)} for number in range(8)]
+    call = partial(subprocess.run, [sys.executable, "-c", PLAYED], check=True, capture_output=True)
+    assert len({re.sub(rb"\S+ s\b", b"", call(env=one).stdout) for one in env}) == 1

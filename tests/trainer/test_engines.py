@@ -118,7 +118,7 @@ def test_a_sync_changes_weights_and_version(engine, policy):
 
 
 def test_a_reply_ends_at_the_end_of_the_turn_or_is_cut(engine, policy):
-    played = talks(engine, policy, range(16), rooms=["look"], turns=1, max_reply_tokens=30)
+    played = talks(engine, policy, range(32), rooms=["look"], turns=1, max_reply_tokens=30)
     found = [step.reply_ids for episode in played for step in episode.steps]
     ends = policy.chat.ends
     assert any(ids[-1] in ends for ids in found)

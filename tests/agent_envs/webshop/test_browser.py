@@ -147,8 +147,7 @@ RICH = {"observation": "text_rich"}
 @pytest.mark.parametrize(
     ("episodes", "options"),
     [
-        (2, RICH),
-        pytest.param(5, RICH, marks=LONG),
+        (5, RICH),
         pytest.param(20, {"reward": "score"}, marks=LONG),
     ],
 )
