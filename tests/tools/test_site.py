@@ -110,31 +110,6 @@ def test_the_page_says_of_every_environment_where_its_truth_is_and_of_every_file
     assert sorted(named) == sorted(path.stem for path in benchmark.SHIPPED.glob("*.parquet"))
 
 
-def test_the_counts_that_the_page_and_the_readme_quote_are_those_of_its_tables():
-    table = measured.rows("measured_credit.md", "| method | alfworld |")
-    costs = measured.rows("measured_credit.md", "| truth | turns |")
-    cells = [
-        value
-        for row in table
-        if row["method"] != "grpo"
-        for name, cell in row.items()
-        if name not in {"method", "mean to GRPO", "above, below"}
-        for value in cell.split("/")
-        if value != "–"
-    ]
-    page = (ROOT / "docs" / "measured_credit.md").read_text(encoding="utf-8")
-    stars = sum(value.endswith("*") for value in cells)
-    assert f"The table has {len(cells)} such differences, {stars} with a star" in page
-    assert len(costs) == len([*benchmark.SHIPPED.glob("*.parquet")])
-    mean = {row["method"]: float(row["mean to GRPO"]) for row in table}
-    said = (
-        f"over {len(costs)} measured truths, against GRPO: RTMC {mean['rtmc']:+.2f}, "
-        f"HAS by anchor {mean['has, by anchor']:+.2f}, GiGPO {mean['gigpo']:+.2f}, "
-        f"Kevin {mean['kevin']:+.2f}"
-    )
-    assert said.replace("-", "−") in (ROOT / "README.md").read_text(encoding="utf-8")
-
-
 FORMULA = r"(?<![\\$])\$(?![\s$])([^$\n]+?)(?<!\s)\$(?!\d)"
 WRITTEN = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "CONTRIBUTING.md", ROOT / "README.md"]
 
