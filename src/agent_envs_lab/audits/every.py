@@ -14,7 +14,7 @@ from agent_envs_lab.audits.anchors import audit_anchors
 from agent_envs_lab.audits.contract import check_contract
 from agent_envs_lab.audits.episodes import draw_starts, name_of
 from agent_envs_lab.audits.evidence import NOT_SHOWN, REFUTED, SHOWN, Deadline, Evidence
-from agent_envs_lab.audits.overlap import SAMPLE, count_shared_starts
+from agent_envs_lab.audits.overlap import SAMPLE, count_shared_starts, find_copies
 from agent_envs_lab.audits.rewards import audit_rewards
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from agent_envs_lab.audits.rewards import RewardAudit
 
 _Result = TypeVar("_Result")
-_OVERLAP = 0.1  # of the time
+_OVERLAP = 0.05  # of the time, for each of two
 TURNS = 100
 """Turns that the check of the contract needs at least."""
 
@@ -38,6 +38,7 @@ class Audit:
     anchors: see `audit_anchors`; None if the environment raised an error in it.
     rewards: see `audit_rewards`; None also where `info` has no "success".
     overlap: how many test tasks are training tasks; "" for a world whose tasks are no seeds.
+    copies: how many tasks of the panel begin as an earlier one; "" for fewer than two tasks.
     """
 
     env: str
@@ -47,6 +48,7 @@ class Audit:
     anchors: AnchorAudit | None
     rewards: RewardAudit | None
     overlap: str = ""
+    copies: str = ""
 
     @property
     def verdicts(self) -> dict[str, str]:
@@ -90,7 +92,7 @@ class Audit:
         if self.missing:
             lines.append(f"info lacks {', '.join(self.missing)}")
         lines.append(f"first violation:\n  {self.violation}" if self.violation else "kept")
-        lines += [self.overlap] * bool(self.overlap)
+        lines += filter(None, (self.overlap, self.copies))
         tables = self.anchors, self.rewards
         lines += (f"\n{table}" for table in tables if table is not None)
         evidence = self.contract, *(getattr(table, "evidence", "nothing") for table in tables)
@@ -147,6 +149,8 @@ def audit(
 
     with Deadline(seconds * _OVERLAP):
         overlap = attempt(lambda: _describe_overlap(made, seconds * _OVERLAP))
+    with Deadline(seconds * _OVERLAP):
+        copies = attempt(lambda: _describe_copies(made))
     with Deadline(max(seconds, 1.0)):  # one turn, also if there is no time for more
         (start,) = draw_starts(made, 1, seed)
         info = attempt(lambda: Play(made, start).record.info)
@@ -168,7 +172,9 @@ def audit(
     errors += (one.violation for one in (anchors, rewards) if one is not None and one.violation)
     contract = Evidence(played.turns, "turns", TURNS, cut)
     violation = [*errors, ""][0]
-    return Audit(name_of(made), missing, violation, contract, anchors, rewards, overlap or "")
+    return Audit(
+        name_of(made), missing, violation, contract, anchors, rewards, overlap or "", copies or ""
+    )
 
 
 def _describe_overlap(env: Env, seconds: float) -> str:
@@ -177,6 +183,13 @@ def _describe_overlap(env: Env, seconds: float) -> str:
         return ""
     shared, seen = count_shared_starts(env.unwrapped, seconds=seconds)
     return f"{shared} of the first {SAMPLE} test tasks start as one of {seen:,} training tasks does"
+
+
+def _describe_copies(env: Env) -> str:
+    """How many tasks of the panel are copies of others, in one line."""
+    seen, pairs = find_copies(env)
+    example = f", {pairs[0][1]} as {pairs[0][0]}" if pairs else ""
+    return f"{len(pairs)} of {seen:,} tasks begin as an earlier one{example}" if seen > 1 else ""
 
 
 def _quote_error(error: Exception) -> str:

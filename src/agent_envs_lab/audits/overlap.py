@@ -1,14 +1,18 @@
-"""Test tasks of a lifted world that are training tasks, too: two seeds may give one task."""
+"""Tasks that are other tasks, too: two of a panel, or two seeds of a lifted world."""
 
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from agent_envs.signals import TASKS
+from agent_envs.testing.episodes import CutShort, Play, Start, panel_of
+from agent_envs_lab.audits.walk import digest_of
 
 if TYPE_CHECKING:
     from agent_envs.signals import Signals
+    from agent_envs.testing.episodes import Env
 
 SAMPLE = 32
 """Test tasks that are looked for among the training tasks."""
@@ -39,3 +43,22 @@ def count_shared_starts(env: Signals, *, seconds: float) -> tuple[int, int]:
 def _find_start(env: Signals, seed: int) -> str:
     goal, turn = env.begin(f"seed-{seed}")
     return turn.anchor if env.anchor == "state" else f"{goal}\n{turn.observation}"
+
+
+def find_copies(env: Env) -> tuple[int, list[tuple[str, str]]]:
+    """Tasks of the panel that begin as an earlier one: with its goal, anchor, actions, observation.
+
+    Returns:
+        The number of tasks that were begun before an enclosing `Budget` was used up, and the pairs,
+        the earlier task first.
+    """
+    known, pairs = dict[str, str](), list[tuple[str, str]]()
+    panel = panel_of(env)
+    with suppress(CutShort):
+        for number, task_id in enumerate(panel.task_ids if panel else ()):
+            begun = Play(env, Start(0, number)).record
+            told = [begun.info.get(key) for key in ("goal", "anchor", "admissible_actions")]
+            first = known.setdefault(repr([*told, digest_of(begun.observation)]), task_id)
+            if first != task_id:
+                pairs.append((first, task_id))
+    return len(known) + len(pairs), pairs

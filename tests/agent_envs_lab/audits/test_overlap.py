@@ -5,8 +5,9 @@ import pytest
 from gymnasium import spaces
 
 from agent_envs import Signals
+from agent_envs.testing.episodes import Budget
 from agent_envs_lab.audits import audit
-from agent_envs_lab.audits.overlap import count_shared_starts
+from agent_envs_lab.audits.overlap import count_shared_starts, find_copies
 
 
 class Count(gym.Env):
@@ -51,3 +52,13 @@ def test_the_audit_says_so_in_one_line():
     line = "32 of the first 32 test tasks start as one of 1,000 training tasks does"
     assert line in str(found).splitlines()
     assert found.json()["overlap"] == line
+    assert found.copies == "990 of 1,000 tasks begin as an earlier one, seed-10 as seed-0"
+    assert found.copies in str(found).splitlines()
+
+
+def test_copies_in_a_panel_are_found():
+    env = Signals(Count(998), success_reward=1.0)
+    assert find_copies(env) == (1000, [("seed-0", "seed-998"), ("seed-1", "seed-999")])
+    with Budget(seconds=0):
+        assert find_copies(env) == (0, [])
+    assert find_copies(Count(5)) == (0, [])  # it has no panel
