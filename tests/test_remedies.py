@@ -17,7 +17,7 @@ import typer.main
 from agent_envs.cli.app import app
 from tests.remedies import ADVICE, advising, messages
 from trainer.recipe import Recipe, _options, load
-from trainer.run.checks import _is_fork, _is_free
+from trainer.run.checks import FORKS, _is_free
 
 ROOT = Path(__file__).parents[1]
 SECTIONS = {key.partition(".")[0] for key in _options(Recipe) if "." in key}
@@ -246,7 +246,8 @@ def refused_on_resume(text):
     """Options that a message advises together with --resume, and that resume refuses."""
     if "--resume" not in text or re.search(r"anew|new run|same\s+recipe", text):
         return []
-    return [key for key in options(text) if not (_is_free(key) or _is_fork(key))]
+    known = [key for key in options(text) if key not in FORKS and not _is_free(key)]
+    return [key for key in known if not key.endswith(".learning_rate")]
 
 
 PLANTED = (

@@ -157,10 +157,12 @@ def estimate(
 def _tell_unread(estimator: Callable[..., Any], turns: Turns) -> None:
     """Warn that a method reads outcomes alone where more was paid than these."""
     reads = getattr(estimator, "reads_reward", type(estimator) not in METHODS.values())
+    if reads or turns.turn_reward is not None or "reward" not in vars(turns):
+        return
     paid = np.append(np.bincount(turns.trajectory, turns.reward), 0.0)
     most = np.abs(paid).argmax()
     rounding = 1e-6 * np.abs(turns.reward).max(initial=0.0)
-    if reads or turns.turn_reward is not None or abs(paid[most]) <= rounding:
+    if abs(paid[most]) <= rounding:
         return
     name, added = type(estimator).__name__, f"{paid[most]:+.3g} to that of trajectory {most}"
     remedy = "leave out what pays them, or choose a method that reads them, e.g. GiGPO"

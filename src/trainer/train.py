@@ -120,7 +120,7 @@ class Loop(Session):
         self.note_failures(failed, "credit")
         self.record(played, advantage)
         if recipe.update.skip_dead_groups:
-            penalty = recipe.credit.options.get("row_penalty", 0.0)
+            penalty = getattr(getattr(self.method, "estimator", None), "row_penalty", 0.0)
             mask = has_signal(turns, advantage, row_penalty=penalty)
             rows = [row for row in rows if mask[row.turn[0]]]
         values = learned | recipe.update(
@@ -204,8 +204,7 @@ def _prepare(recipe: Recipe, folder: Path, lock: FolderLock, *, resume: bool) ->
     folder.mkdir(parents=True, exist_ok=True)
     lock.path.touch()
     if forked := _enter(recipe, folder, lock, resume=resume):
-        newest = Checkpoints(folder / "checkpoints").latest()
-        step = step_of(newest) if newest else 0
+        step = step_of(newest) if (newest := Checkpoints(folder / "checkpoints").latest()) else 0
         abandon_steps(folder, step)
         note_warning(folder, step, f"from here on with {forked}")
     recipes.save(recipe, folder / "config.toml")

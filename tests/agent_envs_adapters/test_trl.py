@@ -117,7 +117,7 @@ def test_two_steps_of_training(make, method):
     trainer = make(
         model=resolve("pocket-puzzles"),
         episodes=Episodes("EZPoints-v0", max_turns=8, observation="text", reward="success"),
-        config={"per_device_train_batch_size": 16, "num_generations": 8},
+        config={"per_device_train_batch_size": 16, "num_generations": 8, "temperature": 1.5},
         credit=method,
     )
     before = [p.detach().clone() for p in trainer.model.parameters()]

@@ -55,9 +55,7 @@ def test_an_opening_sends_disturbed_weights_first(policy, standin, tmp_path):
     assert [one.name for one in (tmp_path / "weights").iterdir()] == ["mine"]
 
 
-@pytest.mark.parametrize(
-    "mood", ["drop", *(pytest.param(code, marks=pytest.mark.long) for code in (503, 429))]
-)
+@pytest.mark.parametrize("mood", ["drop", 429, pytest.param(503, marks=pytest.mark.long)])
 def test_a_lost_request_is_asked_again_and_nothing_twice(policy, standin, tmp_path, mood):
     undisturbed = talk(engine(policy, tmp_path, standin), policy)
     made = engine(policy, tmp_path, standin)

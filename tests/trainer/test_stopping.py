@@ -86,9 +86,7 @@ def test_a_signal_before_the_first_step_ends_at_once(tiny_folder, corridor, tmp_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "last", [6, *(pytest.param(last, marks=pytest.mark.long) for last in (9, 12))]
-)
+@pytest.mark.parametrize("last", [6, 12, pytest.param(9, marks=pytest.mark.long)])
 def test_a_signal_before_an_evaluation_leaves_it_to_the_resumed_run(  # noqa: PLR0917
     last, whole, corridor, tiny_folder, tmp_path, monkeypatch
 ):
