@@ -351,7 +351,8 @@ def test_a_client_that_leaves_in_the_queue_costs_nothing(came):
             one.close()
         stays = connect(url)
         stays.request("POST", "/retrieve", b'{"query": "stayed"}')
-        wait_until(lambda: sum(not one.answer.done() for one in came[0]._waiting) == 2)
+        here = came[0]
+        wait_until(lambda: len(came) == 22 and sum(not x.answer.done() for x in here._waiting) == 2)
         held.let.set()
         for one in (first, stays):
             assert json.loads(one.getresponse().read()) == {"result": [[]]}
