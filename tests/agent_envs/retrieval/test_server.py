@@ -351,8 +351,9 @@ def test_a_client_that_leaves_in_the_queue_costs_nothing(came):
             one.close()
         stays = connect(url)
         stays.request("POST", "/retrieve", b'{"query": "stayed"}')
-        here = came[0]
-        wait_until(lambda: len(came) == 22 and sum(not x.answer.done() for x in here._waiting) == 2)
+        wait_until(
+            lambda: len(came) == 22 and sum(not x.answer.done() for x in came[0]._waiting) == 2
+        )
         held.let.set()
         for one in (first, stays):
             assert json.loads(one.getresponse().read()) == {"result": [[]]}
