@@ -123,3 +123,10 @@ def test_formulas_are_no_markdown_and_no_comment_is_cut_at_the_edge_of_a_block(p
         assert [line for line in lines if len(line) > 100] == []
     for formula in re.findall(FORMULA, re.sub(r"```.*?```|`[^`]*`", "", text, flags=re.DOTALL)):
         assert not re.search(r"(?<!\w)_|\*|\||\\[^a-zA-Z]|<(?! )", formula), formula
+
+
+def test_every_line_of_raises_names_the_errors_of_one_case():
+    """`A: this. B: that.` in one line is one bullet, about A."""
+    second = re.compile(r"^ +[A-Z]\w+(?:, [A-Z]\w+)*: .*\. [A-Z]\w+(?:Error|Asset): ", re.MULTILINE)
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        assert second.findall(path.read_text(encoding="utf-8")) == [], path

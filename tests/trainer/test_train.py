@@ -329,17 +329,10 @@ VARIANTS = [
 # `make test` leaves out those whose update, model or process is that of another one here or of a
 # run in test_methods.
 LONG = [
-    *("dapo", "empg", "gigpo", "grpo", "gspo", "hgpo", "istar", "kevin", "loop", "mt_rloo", "ppo"),
-    *(
-        "dpo",
-        "igpo",
-        "prime",
-        "reinforce_pp",
-        "istar credit.models.prm.level=token update.ratio=token",
-        "mt_grpo",
-        "vine",
-    ),
-    *("rebn", "rloo", "rtmc", "signal", "stapo", "stapo_dynamic", "trace", "turn_rloo"),
+    *("dapo", "dpo", "empg", "gigpo", "grpo", "gspo", "hgpo", "igpo", "istar", "kevin", "loop"),
+    *("mt_grpo", "mt_rloo", "ppo", "prime", "rebn", "reinforce_pp", "rloo", "rtmc", "signal"),
+    *("stapo", "stapo_dynamic", "trace", "turn_rloo", "vine"),
+    "istar credit.models.prm.level=token update.ratio=token",
     "mgr credit.model=critic",
     "mgr credit.model=critic credit.options.gate=none",
     "mgr credit.model=critic update.kl=k3 update.kl_coefficient=0.01",
@@ -354,7 +347,7 @@ LONG = [
 @pytest.mark.parametrize(
     "words",
     [
-        pytest.param(words, marks=pytest.mark.long if words in LONG else ())
+        pytest.param(words, marks=[pytest.mark.long] * (words in LONG))
         for words in sorted({*recipes.names("method"), *VARIANTS, *LONG})
     ],
 )

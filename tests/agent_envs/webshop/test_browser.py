@@ -145,11 +145,7 @@ RICH = {"observation": "text_rich"}
 
 
 @pytest.mark.parametrize(
-    ("episodes", "options"),
-    [
-        (5, RICH),
-        pytest.param(20, {"reward": "score"}, marks=LONG),
-    ],
+    ("episodes", "options"), [(5, RICH), pytest.param(20, {"reward": "score"}, marks=LONG)]
 )
 def test_random_episodes_are_those_of_the_text(env, episodes, options):
     on_site, as_text = twins(max_turns=7, **options)
