@@ -165,6 +165,6 @@ def _tell_unread(estimator: Callable[..., Any], turns: Turns) -> None:
     if abs(paid[most]) <= rounding:
         return
     name, added = type(estimator).__name__, f"{paid[most]:+.3g} to that of trajectory {most}"
-    remedy = "leave out what pays them, unless it is LastReward, or choose a method that reads them, e.g. GiGPO"
+    remedy = "leave out what pays (but LastReward), or choose a method that reads it, e.g. GiGPO"
     said = f"{name} reads outcomes and no rewards of turns, which add {added}: {remedy}"
     warnings.warn(said, stacklevel=3)

@@ -98,7 +98,7 @@ REMEDIES = {
         {"estimator": credit.make("grpo")}, {"estimator": lambda turns: np.zeros(len(turns))}),
     "give finite numbers": (lambda estimator: credit.estimate(estimator, batch([1], [1.0], [0])),
         {"estimator": lambda _: [np.nan]}, {"estimator": lambda _: [0.0]}),
-    "leave out what pays them, unless it is LastReward, or choose a method that reads them, e.g. GiGPO": (
+    "leave out what pays (but LastReward), or choose a method that reads it, e.g. GiGPO": (
         lambda name, **paid: credit.estimate(credit.make(name), batch([1], [1.0], [0], **paid)),
         {"name": "grpo", "reward": [-0.1]}, {"reward": [0.0]}, {"name": "gigpo"}),
     "make np.random.default_rng(seed) once and pass it at every step, mgr(turns, rng)": (

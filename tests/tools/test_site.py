@@ -35,17 +35,9 @@ def test_texts_of_agents_are_shown_and_not_run():
     assert clipped("abcdef", 4) == "abcd … (2 more characters)"
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("a < b", r"a \< b"),
-        ("`a < b` < c", r"`a < b` \< c"),
-        ("``x ` <y>`` <z>", r"``x ` <y>`` \<z>"),
-        ("a ```python block, <think>, `b`", r"a ```python block, \<think>, `b`"),
-    ],
-)
-def test_angles_are_text_outside_of_code(text, shown):
-    assert markdown(text) == shown
+def test_angles_are_text_outside_of_code():
+    assert markdown("a < b, `a < b` < c") == r"a \< b, `a < b` \< c"
+    assert markdown("``x ` <y>`` <z>, ```<b>, `b`") == r"``x ` <y>`` \<z>, ```\<b>, `b`"
 
 
 @pytest.mark.long
@@ -104,9 +96,7 @@ def test_the_page_says_of_every_environment_where_its_truth_is_and_of_every_file
     rows = measured.rows("measured_credit.md", "| id | truth |")
     ids = [row["id"].strip("`") for row in rows]
     assert ids == sorted(environments.registered())
-    named = [
-        name for row in rows for name in re.findall(r"`(\w+_(?:start|trained))`", row["truth"])
-    ]
+    named = re.findall(r"`(\w+_(?:start|trained))`", " ".join(row["truth"] for row in rows))
     assert sorted(named) == sorted(path.stem for path in benchmark.SHIPPED.glob("*.parquet"))
 
 

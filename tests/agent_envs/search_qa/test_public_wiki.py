@@ -147,6 +147,8 @@ def test_articles(ask, play):
     parts = [Passage("c", "Lake", "One."), Passage("b", "Sea", "."), Passage("a", "Lake", "Two.")]
     found = play(ask(["x"], parts), call(query="q"))[1]
     assert found[0] == "<result>\nLake\nOne.\nTwo.\n</result>"  # all passages of the title
+    untitled = [Passage("a", "", "One."), Passage("b", "", "Two.")]
+    assert play(ask(["x"], untitled), call(query="q"))[1][0] == "<result>\n\nOne.\n</result>"
     empty = play(ask(["x"], [Passage("a", "", " ")]), call(query="q"))[-1]
     assert empty[0] == "Error: Tool execution returned empty output."
     assert set(empty[4]["turn_reward"].values()) == {0.0}

@@ -72,6 +72,15 @@ def test_generated_pages_end(shoes):
     assert f"Page {last} (Total" in seen[-1][0]
     reasons = [info["invalid_reason"] for _, info in seen[2:]]
     assert reasons == [""] * (last - 1) + [UNKNOWN] * (10 - last)
+    assert len({info["anchor"] for _, info in seen[1 : last + 1]}) == last
+
+
+def test_pages_tell_what_is_chosen():
+    env = make()
+    way = f"search[lamp];{play(env, 'search[lamp]')[-1][1]['admissible_actions'][-1]}"
+    *_, option = play(env, way)[-1][1]["admissible_actions"]
+    for told, clicks in ((False, ""), (True, f";{option}"), (False, f";{option};click[features]")):
+        assert (f"{option[6:-1]} (chosen)" in play(env, way + clicks)[-1][0]) == told
 
 
 def test_the_search_has_no_back_doors(shoes):
