@@ -257,8 +257,8 @@ def test_what_cannot_be_an_action_costs_a_turn_and_nothing_else(action, kept, no
     assert info == start | {"valid": False, "invalid_reason": "format", "turn": 1}
     assert info["cells"] is not start["cells"]
     assert env.transcript[-1] == (kept, observation)
-    assert env.step("right")[4]["anchor"] == f"5/{env.cell}"
-    assert env.step(action)[3], "the third of three turns is the last"
+    assert [(paid := env.step("right"))[1], paid[4]["anchor"]] == [0.5, f"5/{env.cell}"]
+    assert env.step(action)[1:4] == (0.0, False, True), "the third of three turns is the last"
 
 
 @settings(max_examples=200, deadline=None)
