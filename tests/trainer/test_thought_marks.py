@@ -57,6 +57,7 @@ ENDED = write_template("<think>", TAGS + "{% if not m['reasoning_content'] %}</t
 ONE = write_template("", FIELD.replace("<|out|>", "<|in|><|fin|>"))
 CALLED = write_template("", FIELD, before=NO_SYSTEM)
 PLAIN, SECOND = "<think>a</think>", "a<|out|>"  # how a thought is written; after a prompt's opening
+KNOWN = write_template("[THINK][/THINK]", "<|fin|>", LAST)
 FAMILIES = {  # template, what the prompt does, a thought in a reply
     "opened, own marks": (write_template("<|in|>", FIELD), OPENED, SECOND),
     "opened, own marks, lines": (LINES, OPENED, SECOND),
@@ -69,7 +70,7 @@ FAMILIES = {  # template, what the prompt does, a thought in a reply
     "closed, tags": (write_template("<think>\n\n</think>\n\n", TAGS), CLOSED, PLAIN),
     "closed, the end alone": (write_template("</think>", "</think>", LAST), CLOSED, PLAIN),
     "closed, then said": (write_template("<|in|><|out|>", LED), CLOSED, f"<|fin|>{PLAIN}"),
-    "closed, a known family": (write_template("[THINK][/THINK]", "", LAST), CLOSED, PLAIN),
+    "closed, a known family": (KNOWN, CLOSED, f"<|fin|>{PLAIN}"),
     "none, own marks": (write_template("", FIELD), NONE, "<|in|>a<|out|>"),
     "none, one mark": (ONE, NONE, "<|in|>a<|in|><|fin|>"),
     "none, tags": (write_template("", TAGS), NONE, PLAIN),

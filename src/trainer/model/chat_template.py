@@ -34,7 +34,6 @@ _TAG = re.compile(r"</?(think|action|search|answer|code|information|reasoning|to
 # Control tokens by their look, even if the tokenizer does not mark them as special.
 _BRACKETED = re.compile(r"[<\[].+[>\]]")
 _ANGLED = re.compile(r"<[|｜].+[|｜]>")
-_PRIVATE = range(0xE000, 0xF900)  # private-use characters, without a meaning
 _DAY = datetime(2024, 7, 26, tzinfo=UTC)  # a template that prints today would change the run
 _MARKS = [*"aAbBcdfGHIjmMpSuUVwWxXyYZz", "-d", "-m", "-j", "-H", "-I", "-M", "-S"]
 _CLOCK = (  # replaces the clock that templates of transformers can read: on this day, at midnight
@@ -170,19 +169,18 @@ class ChatTemplate:
                 self.refuse(
                     f"writes {tail!r:.80} after {replies} replies and {later!r:.80} after the first"
                 )
-        last = self.render([("user", MESSAGE), ("assistant", REPLY)]).rpartition(REPLY)[2]
+        lead, _, last = self.render([("user", MESSAGE), ("assistant", REPLY)]).rpartition(REPLY)
         closing, ending = self._find_end(later), self._find_end(last)
         if not closing:
             word = self.tokenizer.decode(self.encode(later)[:1])
             self.refuse(f"ends a reply with {word!r}, no special token")
-        prefill, channels = self._derive_start()
+        prefill, channels = self._derive_start(lead.rpartition(MESSAGE)[2])
         between = self.encode(channels[1]) if channels else []
         end = [*ending, *closing][0]
         if end in between:
             word = self.tokenizer.decode([end])
             self.refuse(f"ends a thought with {word!r}, the token that ends a reply")
-        eos = [] if self.tokenizer.eos_token_id is None else [self.tokenizer.eos_token_id]
-        ends = {end, *closing, *eos}.difference(between).union(stops)
+        ends = {end, *closing, self.tokenizer.eos_token_id} - {None, *between} | {*stops}
         form = ReplyForm(end, frozenset(ends), prefill, channels)
         ids = self.encode_reply(form, f"{_OPEN}a{_CLOSE}b")
         split = split_thoughts(form.restore_thought(str(self.tokenizer.decode(list(ids[:-1])))))
@@ -202,14 +200,14 @@ class ChatTemplate:
 
     def _find_end(self, text: str) -> list[int]:
         """The first token of a text after a reply, if it is a special one."""
-        special = {*self.tokenizer.all_special_ids, *self.tokenizer.added_tokens_decoder}
-        return [i for i in self.encode(text)[:1] if i in special]
+        return [i for i in self.encode(text)[:1] if i in self.tokenizer.added_tokens_decoder]
 
-    def _derive_start(self) -> tuple[str, tuple[str, str] | None]:
+    def _derive_start(self, lead: str) -> tuple[str, tuple[str, str] | None]:
         """Prefill and channels of a reply, see `ReplyForm`: how far a prompt has got in a thought.
 
         The prompt is compared with replies that have one: in a field of its own, and as text. If
-        neither begins like the prompt, the marks that families are known to write decide.
+        neither begins like the prompt, the marks that families are known to write decide, and after
+        an empty thought comes what the `lead` of a reply without one has and the prompt has not.
         """
         prompt = self.render_head(MESSAGE).rpartition(MESSAGE)[2]
         ended = self.render([("user", MESSAGE)]).rpartition(MESSAGE)[2]
@@ -227,7 +225,10 @@ class ChatTemplate:
                 continue
             return start, channels if _TAG.sub("", "".join(channels)).strip() else None
         known = mark_thoughts(prompt).rstrip()
-        return {_CLOSE: _EMPTY, _OPEN: _OPEN}.get(known[known.rfind("<") :], ""), None
+        start = {_CLOSE: _EMPTY, _OPEN: _OPEN}.get(known[known.rfind("<") :], "")
+        told, shown = self.encode(lead), self.encode(prompt)
+        rest = [i for at, i in enumerate(told, 1) if told[:at] != shown[:at]]
+        return start, ("", str(self.tokenizer.decode(rest))) if rest and start == _EMPTY else None
 
     def _render_thoughts(self) -> Iterator[tuple[str, str]]:
         """What the template writes before and after the thought of a reply."""
@@ -282,7 +283,7 @@ class ChatTemplate:
         ids = self.encode(_write(write, text.replace(IMAGE, self._mark) if images else text))
         if self._select_control(ids, text) == self._written_control(write, images):
             return tuple(ids)
-        stop = next(chr(c) for c in _PRIVATE if chr(c) not in text)
+        stop = next(chr(c) for c in range(0xE000, 0xF900) if chr(c) not in text)  # private use
         marked = text.replace(IMAGE, stop + self._mark + stop) if images else text
         pieces = _write(write, stop + marked + stop).split(stop)
         if len(pieces) != 2 * images + 3:

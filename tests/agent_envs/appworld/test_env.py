@@ -10,6 +10,7 @@ from agent_envs import INFO_KEYS, MissingAsset, ParseReply
 from agent_envs.appworld.env import AppWorld, read_reply
 from agent_envs.appworld.experts import Explorer, Oracle
 from agent_envs.appworld.public import PublicAppWorld
+from agent_envs.appworld.remote import classify_failure
 from agent_envs.appworld.session import Verdict
 from agent_envs.testing import check_agent_env
 
@@ -89,12 +90,21 @@ def test_without_data_the_public_benchmark_names_the_generated_world(monkeypatch
         ("a = apis\nprint(a.supervisor.show_profile())", "format"),
         ("apis.supervisor.show_profile()\nprint('Exceptional songs')", "error"),
         ("apis.mail.burn()", "unknown"),
+        ("apis.mail.login(username=1, password=2)", "refused"),
     ],
 )
 def test_marks_are_a_rule_of_the_public_benchmark(served, lists, code, marked):
     env = PublicAppWorld(server=served.url, data=str(lists), validity="marks")
     env.reset(seed=0)
     assert env.step(reply(code))[4]["invalid_reason"] == marked
+
+
+def test_defaults_of_the_public_benchmark(served, lists):
+    env = PublicAppWorld(server=served.url, data=str(lists))
+    env.reset(seed=0)
+    assert env.max_turns == 35
+    assert env.step(reply("apis.supervisor.show_profile()\nprint('Exceptional songs')"))[4]["valid"]
+    assert classify_failure("Execution failed: it timed out after 100 seconds") == "timeout"
 
 
 def test_what_the_agent_reads_first():

@@ -193,13 +193,11 @@ class Generous(Hallway):
 
 
 def test_players_that_read_nothing_are_told_apart():
-    players = {
-        "left": follow_script(["left"]),
-        "copies": lambda rng: lambda observation, info: info["goal"],
-        "two": follow_script(["right", "left"]),
-    }
-    found = audit_rewards(Generous(max_turns=4), players, tasks=6)
-    assert list(found.players) == ["random", "left", "copies", "two"]
+    players = {"left": follow_script(["left"]), "two": follow_script(["right", "left"])}
+    players["copies"] = lambda rng: lambda observation, info: info["goal"]
+    env = Generous(max_turns=4)
+    found = audit_rewards(env, players, tasks=6)
+    assert list(found.players) == ["random", "left", "two", "copies"]
     copied = found.players["copies"]
     assert (copied.success.count, copied.success.total) == (3, 6)  # lengths 2, 3 and 4 of 2 to 7
     assert copied.mean == pytest.approx(0.5)
@@ -207,8 +205,9 @@ def test_players_that_read_nothing_are_told_apart():
     assert copied.error == pytest.approx(1.959964 * sqrt(0.3 / 6), abs=1e-6)
     assert found.players["left"].success.count == 0
     assert found.too_good == ["copies"]
-    assert not found.passed
-    assert audit_rewards(Generous(max_turns=4), players, tasks=6, limit=0.5).passed
+    above, shown = (audit_rewards(env, players, tasks=6, limit=limit) for limit in (0.3, 0.5))
+    assert (found.passed, above.passed, shown.passed) == (False, False, True)
+    assert above.too_good == []  # 3 of 6 may be 0.3
     assert "above 10%" in str(found)
 
 
