@@ -142,6 +142,17 @@ def test_what_is_not_there_is_said_and_nothing_is_done():
     assert play(task, mail, FAIL) == ("nothing else is changed",)
 
 
+def test_a_request_that_is_not_clear_is_no_task():
+    """A thing that leads back to an earlier one; something that is missing after an act."""
+    unpaid = ("creditor", "last_paid")
+    homes = (make_task(f"train-creditor+label+named-{n}").household for n in range(99))
+    home = next(one for one in homes if world.find_truth(unpaid, ({}, {}), one).missing)
+    for *names, last in (["creditor", "partner", "partner"], ["creditor", "label", "last_paid"]):
+        given = tuple({"label": "x"} if name == "label" else {} for name in (*names, last))
+        with pytest.raises(ValueError, match=f"not clear at '{last}'"):
+            world.find_truth((*names, last), given, home)
+
+
 def test_a_household_has_rows_that_a_part_alone_would_find():
     """For each request, something that only a part of it fits."""
     for task_id in list(list_tasks("test"))[::5]:
