@@ -72,11 +72,12 @@ def test_a_deal_pays_its_share_of_the_best_one():
 @pytest.mark.parametrize(("less", "success"), [(0, True), (0.04, True), (0.1, False)])
 def test_a_success_is_worth_95_percent_of_the_best_deal(less, success):
     for reward in ("goal", "success"):
-        env = opened(task=2, reward=reward)
+        env = opened(task=1, reward=reward)
         game = env.unwrapped.game
         best = game.measure(game.best)
         deal = (game.best[0] + int(less * best), *game.best[1:])
         assert (game.measure(deal) / best >= 0.95) is success
+        assert (deal == game.best) is (less == 0)
         _, paid, _, _, info = env.step(offer(env, deal))
         assert info["success"] is success
         assert (info["progress"] == 1) is success

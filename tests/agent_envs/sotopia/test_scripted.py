@@ -155,6 +155,7 @@ def test_what_it_offers_by_itself_is_worth_little(family):
         assert demand == game.demand
         assert not game.find_broken(demand)
         assert game.share(demand, env.side) < 0.5
+        assert "offer" not in env.step(ask(game.topics[0]))[0]  # it said so once
         _, reward, terminated, _, info = env.step('{"accept": true}')
         assert (terminated, info["success"]) == (True, False)
         assert reward == pytest.approx(game.share(demand, env.side))
