@@ -21,6 +21,7 @@ TAGS = ("think", "action")  # the tags of a reply; the last has the action
 THOUGHTS = ("think", "reasoning")  # tags of a thought
 OPENINGS = tuple(f"<{tag}>" for tag in THOUGHTS)
 _THOUGHT = re.compile(rf"(</?(?:{'|'.join(THOUGHTS)})>)")
+# Marks that families of models write: of a thought's start and end, of an answer.
 _THOUGHT_TAGS = r"(?:\w+[:_])?think(?:ing)?|thoughts?|reason|reflection|scratchpad"
 _HEADER = r"(?:[^<]|<\|constrain\|>)*<\|message\|>"
 _OPENING = re.compile(
@@ -40,7 +41,6 @@ _ANSWER = re.compile(
     r"|(?:<\|(?:return|end|eom|im_end|eot_id|endoftext)\|>|</s>|<end_of_turn>)\s*\Z"
     r"|<\|(?:START|END)_RESPONSE\|>|<\|(?:begin|end)_of_solution\|>"
 )
-# Marks that families of models write: of a thought's start and end, of an answer.
 _WRAPPED = re.compile(r"\s*<(answer|response)>(.*)</\1>\s*", re.DOTALL)
 _FENCE = re.compile(r"```\w*[ \t]*\r?\n(.*)```", re.DOTALL)
 

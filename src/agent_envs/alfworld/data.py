@@ -249,6 +249,8 @@ def list_solvable(split: Path) -> tuple[list[str], Reading]:
                 if fault:
                     raise BadAsset(fault)
                 names.append(name)
+    left = sorted(name for name, fault in faults.items() if fault is None)
+    reading.note(split, left, len(faults), "games are no text games (movable, sliced, unsolvable)")
     return sorted(names), reading
 
 

@@ -490,7 +490,8 @@ def render(programme: Programme, given: tuple[dict[str, Any], ...], rng: Random,
     for name, values in zip(programme, given, strict=True):
         family = FAMILIES[name]
         wording = family.said[2] if style == "letters" else rng.choice(family.said[:2])
-        said = wording.format(it=it, **{key: _write_value(one) for key, one in values.items()})
+        shown = {key: f"{x:.2f}" if isinstance(x, float) else x for key, x in values.items()}
+        said = wording.format(it=it, **shown)
         if family.finds not in _PRONOUNS:
             sentences.append(said)
             it = it if style == "letters" else _PRONOUNS[family.takes]
@@ -503,7 +504,3 @@ def render(programme: Programme, given: tuple[dict[str, Any], ...], rng: Random,
             it = next(letters)
             definitions.insert(0, f"{it} is {said}.")
     return " ".join([*sentences, *definitions])
-
-
-def _write_value(value: Any) -> str:
-    return f"{value:.2f}" if isinstance(value, float) else str(value)

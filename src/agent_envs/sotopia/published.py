@@ -66,12 +66,10 @@ class Published(NamedTuple):
             raise MissingAsset(f"split 'hard' needs {USED} in {self.folder}; use split='all'")
         kept = [pairing for pairing, of in self.situations.items() if self._is_in_split(split, of)]
         tasks = tuple(f"{pairing}-{side}" for pairing in kept for side in (0, 1))
-        origins = {task: self._describe_situation(task.rpartition("-")[0]) for task in tasks}
+        # the text of a situation is the same in all folders, also under another id
+        scenes = {task: self.scenes[task.rpartition("-")[0]] for task in tasks}
+        origins = {task: " ".join(scene.scenario.split()) for task, scene in scenes.items()}
         return Panel(split, tasks, source_of("sotopia", self.folder), origins)
-
-    def _describe_situation(self, pairing: str) -> str:
-        """The text of a situation: the same in all folders, also under another id."""
-        return " ".join(self.scenes[pairing].scenario.split())
 
     def _is_in_split(self, split: str, situation: str) -> bool:
         if split == "hard":
@@ -116,6 +114,8 @@ def _read_profiles(folder: Path, characters: dict[str, Character], reading: Read
         pairing, situation = _read_new(row, "combo_id", scenes), _read_text(row, "env_id")
         if situation not in known:
             raise BadAsset(f"no situation {situation!r} in {SCENES}")
+        if len({*_read_two(row, "agent_ids")}) == 1:
+            raise BadAsset(f"agent_ids must differ, got {row['agent_ids']!r:.60}")
         scenes[pairing] = replace(known[situation], characters=_read_pair(row, characters))
         situations[pairing] = situation
 
@@ -190,7 +190,7 @@ def _read_new(row: dict[str, Any], key: str, known: Mapping[str, Any]) -> str:
 def _read_text(row: dict[str, Any], key: str, default: str | None = None) -> str:
     """A field as stripped text; "none" and "nan" become "", which only a default allows."""
     value = row.get(key, default)
-    text = str(value).strip() if isinstance(value, (str, int)) and value is not True else None
+    text = str(value).strip() if type(value) in {str, int} else None
     if text is None or (default is None and text.lower() in _NOTHING):
         raise BadAsset(f"the field {key!r} must be text, got {value!r:.60}")
     return "" if text.lower() in _NOTHING else text
@@ -203,9 +203,8 @@ def _read_character(row: dict[str, Any]) -> Character:
         raise BadAsset(f"age must be a number, moral_values texts, got {age!r:.60}, {values!r:.60}")
     texts: dict[str, Any] = {name: _read_text(row, name, "") for name in _TEXTS}
     morals = tuple(value.strip() for value in values)
-    pronoun = _read_text(row, "gender_pronoun", "").lower()
     named = Character(_read_text(row, "first_name"), age=int(age), moral_values=morals)
-    return named._replace(pronoun=pronoun, **texts)
+    return named._replace(pronoun=_read_text(row, "gender_pronoun", "").lower(), **texts)
 
 
 def _read_pair(
@@ -236,7 +235,7 @@ def _read_scene(row: dict[str, Any]) -> Scene:
     )
     for text in (scene.scenario, *scene.goals):
         if "<p " in strip_markup(text, 0) or not strip_markup(text, 0):
-            raise BadAsset(f"what only some viewers may see is not closed: {text[:60]!r}")
+            raise BadAsset(f"empty, or what only some may see is not closed: {text[:60]!r}")
     return scene
 
 

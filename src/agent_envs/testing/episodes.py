@@ -163,15 +163,12 @@ class Play:
         if self._before_step is not None:
             self._before_step(self.record, action)
         self.actions.append(action)
-        self.record = self._note_steps(self._take_last)
+        self.record = self._note_steps(lambda: Record(action, *cast("Any", self._env.step(action))))
         return self.record
 
     def _reset(self) -> Record:
         observation, info = self._env.reset(seed=self.start.seed, options=self.start.options)
         return Record(None, observation, 0.0, False, False, info)
-
-    def _take_last(self) -> Record:
-        return Record(self.actions[-1], *cast("Any", self._env.step(self.actions[-1])))
 
     def _note_steps(self, do: Callable[[], Record]) -> Record:
         if (budget := _BUDGET.get()) is not None:

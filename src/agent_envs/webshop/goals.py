@@ -131,8 +131,9 @@ def open_panel(goals: list[Goal], folder: Path, split: str) -> Panel:
     one_of("split", split, ("all", *_RANGES, *_RAGEN, *_ETO))
     chosen = _choose_goals(split, goals, folder)
     if not chosen:
+        remedy = "use split='all'" if goals else "no product of the folder has an instruction"
         raise ValueError(
-            f"split {split!r} has no goals: there are {len(goals)} goals in all; use split='all'"
+            f"split {split!r} has no goals: there are {len(goals)} goals in all; {remedy}"
         )
     return Panel(split, tuple(goal.task_id for goal in chosen), source_of("webshop", folder))
 

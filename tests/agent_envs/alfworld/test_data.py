@@ -61,7 +61,10 @@ def test_games_of_no_use_are_left_out_and_new_ones_found(folder, task_id, change
     add_game(folder, task_id, **change)
     if "solvable" in change:  # the folders have not changed
         restart()
-    assert open_library(folder, "train").panel.task_ids == ids
+    library = open_library(folder, "train")
+    assert library.panel.task_ids == ids
+    (note,), total = library.reading.notes, 3 + (task_id != PICK)
+    assert f": {total - len(ids)} of {total} games" in note
 
 
 @pytest.mark.parametrize(

@@ -165,6 +165,8 @@ def test_without_the_list_of_tests_conversations_are_refused(episodes):
         ({"person": {"first_name": ""}}, "'first_name' must be text"),
         ({"person": {"age": "old"}}, "age must be a number"),
         ({"pairing": {"agent_ids": ["A1"]}}, "agent_ids must be two texts"),
+        ({"pairing": {"agent_ids": ["A1", "A1"]}}, "agent_ids must differ"),
+        ({"situation": {"scenario": False}}, "'scenario' must be text"),
         ({"pairing": {"agent_ids": ["A1", "A9"]}}, "no character 'A9'"),
         ({"pairing": {"env_id": "E9"}}, "no situation 'E9'"),
     ],
