@@ -76,7 +76,7 @@ def run_shuffled(python: str, workers: int, busy: int, seed: int) -> tuple[list[
     failed = _FAILED.findall(said)
     if ended.returncode and not failed:
         failed = [f"exit status {ended.returncode}: {said[-2000:]}"]
-    return failed, said.strip().rpartition("\n")[2]
+    return failed, ended.stdout.strip().rpartition("\n")[2]
 
 
 def main() -> None:
@@ -96,6 +96,7 @@ def main() -> None:
         for line in failed:
             found[line].append(seed)
         print(f"seed {seed}, {workers} workers, {busy} busy, {python}: {closing}", flush=True)
+        print(*failed, sep="\n", end="\n" * bool(failed), flush=True)
     for line, seeds in found.items():
         print(f"failed with seed {', '.join(map(str, seeds))}: {line}")
     print(f"failed at least once in {given.runs} runs: {len(found)}")

@@ -181,7 +181,7 @@ ENVIRONMENTS = {
         {**SHOP, "/items_shuffle_1000.json": PRODUCT}, {"/items_shuffle_1000.json": None}),
     "put WebShop's data there, see https://github.com/princeton-nlp/WebShop, or play": (play,
         {**SHOP, "/items_ins_v2.json": None}, {"/items_ins_v2.json": KNOWN}),
-    "goals in all; use split='all'": (play, {**SHOP, "split": "train"}, {"split": "all"}),
+    "use split='all'": (play, {**SHOP, "split": "train"}, {"split": "all"}),
 }  # fmt: skip
 
 

@@ -57,9 +57,7 @@ def play(envs, seed, table=None):
 def make_turns(table, *, by_success):
     """The batch that a user would make of the columns."""
     ends = [row for row in table if row["ended"]]
-    earned = [
-        sum(one["own"] for one in table if one["trajectory"] == copy) for copy in range(COPIES)
-    ]
+    earned = np.bincount([one["trajectory"] for one in table], [one["own"] for one in table])
     paid = [
         row["reward"] - earned[row["trajectory"]] if row["ended"] else row["reward"]
         for row in table

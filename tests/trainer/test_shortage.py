@@ -64,6 +64,7 @@ def refused(*given, **more):
 def processless(monkeypatch):
     """The operating system starts no process."""
     monkeypatch.setattr(subprocess, "_fork_exec", refused)
+    monkeypatch.setattr(subprocess, "_USE_POSIX_SPAWN", False)
     monkeypatch.setattr("_posixsubprocess.fork_exec", refused)
     monkeypatch.setattr(os, "fork", refused)
 
@@ -121,11 +122,10 @@ def test_the_command_says_it_in_one_line(error, said, monkeypatch):
         cli.main()
 
 
-def test_ray_that_does_not_start(monkeypatch):
+def test_ray_that_does_not_start(monkeypatch, processless):
     def init():
         subprocess.Popen([sys.executable])
 
-    monkeypatch.setattr(subprocess, "_fork_exec", refused)
     ray = SimpleNamespace(is_initialized=lambda: False, init=init)
     monkeypatch.setattr(pool, "require", lambda *_: ray)
     with pytest.raises(EngineError, match=r"sampling\.actors=2: Ray does not start.*no further pr"):

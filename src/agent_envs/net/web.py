@@ -206,13 +206,13 @@ class Process:
         try:
             async with asyncio.timeout(seconds):
                 for _ in range(_HOPS):
-                    async with client.stream(method, url, content=body, headers=sent) as response:
-                        data = await _read_body(response, largest)
-                    moved = urljoin(url, response.headers.get("location", url))
-                    if response.status_code not in _MOVED or not _is_same_server(url, moved):
-                        break
+                    async with client.stream(method, url, content=body, headers=sent) as got:
+                        data = await _read_body(got, largest)
+                    moved = urljoin(url, got.headers.get("location", url))
+                    if got.status_code not in _MOVED or urlsplit(moved)[:2] != urlsplit(url)[:2]:
+                        break  # it stays on its scheme and server
                     url = moved
-                return Reply(response.status_code, response.headers, data)
+                return Reply(got.status_code, got.headers, data)
         except TimeoutError:
             late = f"timed out: no whole answer within {seconds:g} s{through}"
             raise NoAnswerError(late) from None
@@ -349,11 +349,6 @@ async def _read_body(response: Response, largest: int) -> bytes:
         if len(data) > largest:
             raise BadAnswerError(f"the answer has more than {largest:,} bytes")
     return bytes(data)
-
-
-def _is_same_server(url: str, other: str) -> bool:
-    one, two = urlsplit(url), urlsplit(other)
-    return (one.scheme, one.netloc) == (two.scheme, two.netloc)
 
 
 def _name_cause(error: BaseException) -> str:

@@ -93,7 +93,7 @@ def test_what_is_no_act_is_refused_with_the_form_of_one(text, says):
         ('{"say": 3}', "must be text, got 3"),
         ("[smiles] Well.", "This is no JSON"),
         ("[" * 900 + "]" * 900, "An act has fields|This is no JSON"),
-        ("[" * 1900 + "]" * 1900, "This is no JSON"),  # too deep to be read
+        ("[" * 190_000 + "]" * 190_000, "This is no JSON"),  # too deep to be read
         ('{"offer": 40}', r"An offer has the fields price, with, got 40; an offer here is written"),
         ('{"offers": {}}', "no field 'offers', did you mean 'offer'"),
         ('{"action_type": "speak", "argument": "Hi"}', "no field 'action_type'"),
