@@ -104,7 +104,8 @@ class EZPoints(AgentEnv):
         render_mode: str | None = None,
     ) -> None:
         one_of("reward", reward, tuple(rules.SCHEMES))
-        one_of("action_space", action_space, ("text", f"discrete{len(self.game.symbols)}"))
+        self.known = self.game.symbols
+        one_of("action_space", action_space, ("text", f"discrete{len(self.known)}"))
         one_of("observation", observation, OBSERVATIONS)
         self.scheme, self.graded = rules.SCHEMES[reward], reward != "success"
         self.longest = self.game.longest if self.scheme.is_bounded else None
@@ -119,7 +120,7 @@ class EZPoints(AgentEnv):
         super().__init__(panel, max_turns=turns, render_mode=render_mode)
         self.takes_numbers, self.shows_image = action_space != "text", observation == "image"
         if self.takes_numbers:
-            self.action_space = cast("Any", spaces.Discrete(len(self.game.symbols)))
+            self.action_space = cast("Any", spaces.Discrete(len(self.known)))
         if self.shows_image:
             shape = cards.SIZE, cards.SIZE, 3
             self.observation_space = cast("Any", spaces.Box(0, 255, shape, np.uint8))
@@ -165,8 +166,8 @@ class EZPoints(AgentEnv):
     def act(self, action: str) -> Turn:
         """One symbol."""
         symbol = action.strip()
-        if symbol not in self.game.symbols:
-            return self.reject("format", f"An action is one of {' '.join(self.game.symbols)}.")
+        if symbol not in self.known:
+            return self.reject("format", f"An action is one of {' '.join(self.known)}.")
         if len(self.symbols) == self.longest:
             return self._turn("The formula is full.", "refused", self.scheme.wrong)
         if symbol == "=":
@@ -223,8 +224,7 @@ class EZPoints(AgentEnv):
         """The turn of the table after a symbol, or after the deal."""
         way, formula = self.find_solution(), "".join(self.symbols)
         full = len(self.symbols) == self.longest
-        left = [number for number in self.numbers if number in self.numbers_left]
-        listed = [*dict.fromkeys(map(str, left)), *self.game.signs, "="]
+        left = dict.fromkeys(str(n) for n in self.numbers if n in self.numbers_left)
         return Turn(
             self._write_table(notice, formula),
             valid=not reason,
@@ -232,7 +232,7 @@ class EZPoints(AgentEnv):
             progress=max(0.0, 1 - len(way) / self.shortest) if way else 0.0,
             anchor=f"{self.key}:{formula}",
             reward=reward,
-            admissible_actions=() if full else listed,
+            admissible_actions=() if full else [*left, *self.game.signs, "="],
             extra={"formula": formula, "cards": self.names, "numbers": self.numbers},
         )
 
@@ -254,11 +254,10 @@ class EZPoints(AgentEnv):
     def _read_number(self, action: Any) -> str:
         """The symbol for a number of the Discrete space."""
         if action in self.action_space:
-            return self.game.symbols[int(action)]
-        symbols = self.game.symbols
+            return self.known[int(action)]
         raise ValueError(
-            f"an action must be one of {symbols}, or its number from 0 to {len(symbols) - 1}; "
-            f"got {action!r:.60}"
+            f"an action must be one of {self.known}, or its number from 0 to "
+            f"{len(self.known) - 1}; got {action!r:.60}"
         )
 
 

@@ -205,6 +205,7 @@ class Formula(NamedTuple):
 UNSOUND = Formula(sound=False)
 
 
+@lru_cache(maxsize=200_000)
 def append_symbol(formula: Formula, symbol: str) -> Formula:
     """The formula with one more symbol: a number, a sign other than "=", or a space."""
     (*outer, frame), ended, sound = formula
