@@ -71,6 +71,7 @@ FAMILIES = {  # template, what the prompt does, a thought in a reply
     "closed, the end alone": (write_template("</think>", "</think>", LAST), CLOSED, PLAIN),
     "closed, then said": (write_template("<|in|><|out|>", LED), CLOSED, f"<|fin|>{PLAIN}"),
     "closed, a known family": (KNOWN, CLOSED, f"<|fin|>{PLAIN}"),
+    "closed, known, a space": (KNOWN.replace("<|fin|>", " "), CLOSED, PLAIN),
     "none, own marks": (write_template("", FIELD), NONE, "<|in|>a<|out|>"),
     "none, one mark": (ONE, NONE, "<|in|>a<|in|><|fin|>"),
     "none, tags": (write_template("", TAGS), NONE, PLAIN),

@@ -226,9 +226,9 @@ class ChatTemplate:
             return start, channels if _TAG.sub("", "".join(channels)).strip() else None
         known = mark_thoughts(prompt).rstrip()
         start = {_CLOSE: _EMPTY, _OPEN: _OPEN}.get(known[known.rfind("<") :], "")
-        told, shown = self.encode(lead), self.encode(prompt)
-        rest = [i for at, i in enumerate(told, 1) if told[:at] != shown[:at]]
-        return start, ("", str(self.tokenizer.decode(rest))) if rest and start == _EMPTY else None
+        told, ids = self.encode(lead), self.encode(prompt)
+        rest = self.tokenizer.decode([i for at, i in enumerate(told, 1) if told[:at] != ids[:at]])
+        return start, ("", str(rest)) if start == _EMPTY and str(rest).strip() else None
 
     def _render_thoughts(self) -> Iterator[tuple[str, str]]:
         """What the template writes before and after the thought of a reply."""
