@@ -133,7 +133,7 @@ def play_shop(
         page = trail[-1]
         seen = pages.write_text(shop.list_elements(page, goal.text), marked=True)
         action, thought = shopper.take_step(trail)
-        others = [t for t in shop.build_body(page).clickable if t not in {"search", BUY.lower()}]
+        others = [t for t in shop.read_body(page).clickable if t not in {"search", BUY.lower()}]
         slip = bool(others) and rng.random() < mistake
         if slip:
             action = f"click[{others[int(rng.integers(len(others)))]}]".lower()

@@ -50,6 +50,7 @@ class Shopping(AgentEnv):
         super().__init__(panel, max_turns=max_turns, render_mode=render_mode)
         self.shop, self.observation, self.reward = shop, observation, reward
         self.graded = reward != "success"
+        self.facts: dict[str, Any] = {}  # which every info has, too
         self.longest = HTML_LENGTH if observation == "html" else self.observation_length
         self.observation_space = FreeText(self.longest)
 
@@ -83,11 +84,8 @@ class Shopping(AgentEnv):
             success=bought and total == 1,
             failure=bought and total < 1,
             admissible_actions=self._list_actions(),
-            extra=extra | self._add_extra(),
+            extra=extra | self.facts,
         )
-
-    def _add_extra(self) -> dict[str, Any]:
-        return {}
 
     def _describe_results(self) -> str:
         """The part of the last search that later actions depend on, as text."""
@@ -123,7 +121,7 @@ class Shopping(AgentEnv):
     def _list_actions(self) -> list[str]:
         if self.page.kind == "index":
             return [SEARCH]
-        clicks = [f"click[{text}]" for text in self.shop.build_body(self.page).clickable]
+        clicks = [f"click[{text}]" for text in self.shop.read_body(self.page).clickable]
         return [SEARCH, *clicks] if self.shop.public and self.page.kind != "done" else clicks
 
 
@@ -336,7 +334,7 @@ class PublicWebShop(Shopping):
                 f"{previous_observations} and {previous_actions}"
             )
         catalogue = open_catalogue(data, search=search, model=model, strict=strict)
-        self.reading, self.title_nouns = catalogue.reading, catalogue.title_nouns
+        self.reading = catalogue.reading
         shop = open_shop(catalogue, goals, price_seed, attributes)
         super().__init__(
             shop,
@@ -346,15 +344,13 @@ class PublicWebShop(Shopping):
             max_turns=max_turns,
             render_mode=render_mode,
         )
+        self.facts = {"title_nouns": catalogue.title_nouns}
         self.previous = previous_observations, previous_actions
 
     def begin(self, task_id: str) -> tuple[str, Turn]:
         """The search page of a task."""
         self._history: list[tuple[str, str]] = []  # actions and the observations after them
         return super().begin(task_id)
-
-    def _add_extra(self) -> dict[str, Any]:
-        return {"title_nouns": self.title_nouns}
 
     def _write_page(self, score: float) -> str:
         if self.observation == "url":

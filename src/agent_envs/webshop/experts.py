@@ -78,7 +78,7 @@ class Shopper:
         if page.kind == "index":
             return Step(f"search[{request.product}]", request.product)
         if page.kind == "results":
-            return self.pick_product(self.shop.build_body(page).elements, trail)
+            return self.pick_product(self.shop.build_body(page), trail)
         known = self.read_product(page.product, trail)
         wrong = [wish for wish in request.wishes if not self._may_meet(known, wish)]
         if wrong or page.kind == "sub":
@@ -109,7 +109,7 @@ class Shopper:
     def read_product(self, product: int, trail: Sequence[Page]) -> dict[str, Reading]:
         """What the shown pages of a product say, by property."""
         shown = {(one.kind, one.sub): one for one in trail if one.product == product}
-        texts = chain.from_iterable(self.shop.build_body(one).elements for one in shown.values())
+        texts = chain.from_iterable(self.shop.build_body(one) for one in shown.values())
         return {said.name: said for one in texts for said in read_sentence(one.text.strip())}
 
     def _compare(self, known: dict[str, Reading]) -> str:

@@ -33,14 +33,12 @@ _ACTION = re.compile(r"\s*(search|click)\[(.*)\]\s*", re.DOTALL)
 _SECOND = re.compile(r"\].*\b(?:search|click)\[", re.DOTALL | re.IGNORECASE)
 
 
-class Body(NamedTuple):
-    """A page below its head: its elements, the clickable texts of the page, and the page's text.
+class Reading(NamedTuple):
+    """The clickable texts of a page, and its text below the head as observation="text" has it.
 
-    A text is that of observation="text". The first and the last page, of which each is another one,
-    have no elements and no text here.
+    The first and the last page have no text here.
     """
 
-    elements: tuple[Element, ...]
     clickable: tuple[str, ...]
     text: str = ""
 
@@ -53,6 +51,8 @@ class Shop(ABC):
         products, place, search: Those of the catalogue.
         goals: By task id.
         number: Of each task id, the number of the goal.
+        build_body: The elements of a page below its head, cached; not of the first and the last.
+        read_body: The `Reading` of a page, cached.
     """
 
     public: ClassVar[bool]
@@ -64,6 +64,8 @@ class Shop(ABC):
         self.goals = {goal.task_id: goal for goal in goals}
         self.number = {task_id: str(place) for place, task_id in enumerate(self.goals)}
         self.build_body = lru_cache(maxsize=PAGES_KEPT)(self._build_body)
+        self.read_body = lru_cache(maxsize=PAGES_KEPT)(self._read_body)
+        self._read_anew = lru_cache(maxsize=PAGES_KEPT)(self._read_elements)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Shop:
         return self
@@ -86,7 +88,7 @@ class Shop(ABC):
             return Page("results", argument, visited=page.visited), ""
         if argument == "search" and page.kind == "index":
             return page, "refused"
-        if argument not in self.build_body(page).clickable:
+        if argument not in self.read_body(page).clickable:
             return page, "unknown"
         return self._click(page, session, argument), ""
 
@@ -96,36 +98,40 @@ class Shop(ABC):
             return pages.build_index(instruction)
         if page.kind == "done":
             return pages.build_receipt(page, self.products[page.product], score)
-        return [*pages.build_head(instruction), *self.build_body(page).elements]
+        return [*pages.build_head(instruction), *self.build_body(page)]
 
     def write_text(self, page: Page, instruction: str, score: float = 0.0) -> str:
         """The page as text."""
         if page.kind in {"index", "done"}:
             return pages.write_text(self.list_elements(page, instruction, score), marked=False)
         head = pages.write_text(pages.build_head(instruction), marked=False)
-        return f"{head}{pages.SEPARATOR}{self.build_body(page).text}"
+        return f"{head}{pages.SEPARATOR}{self.read_body(page).text}"
 
     def write_address(self, page: Page, session: str) -> str:
         """The page's address on the public site."""
         product = self.products[page.product] if page.product >= 0 else None
         return pages.write_address(page, session, product)
 
-    def _build_body(self, page: Page) -> Body:
+    def _read_body(self, page: Page) -> Reading:
+        """What can be read on a page: the path to it changes nothing, a choice only marks."""
+        where = page[1:3] if page.kind == "results" else ("", 1)
+        options = () if self.public else page.options
+        return self._read_anew(Page(page.kind, *where, page.product, options, page.sub))
+
+    def _read_elements(self, page: Page) -> Reading:
         if page.kind in {"index", "done"}:
-            return Body((), ("search",) if page.kind == "index" else ())
+            return Reading(("search",) if page.kind == "index" else ())
+        elements = self._build_body(page)
+        clicks = pages.list_clicks([*pages.build_head(""), *elements])
+        text = pages.write_text(elements, marked=not self.public)
+        return Reading(tuple(filter(self._can_click, clicks)), text)
+
+    def _build_body(self, page: Page) -> Sequence[Element]:
         if page.kind == "results":
             found = self.search(page.query)
-            elements = pages.build_results(page, found, self.products, bounded=not self.public)
-        elif page.kind == "item":
-            elements = self._build_item(page, self.products[page.product])
-        else:
-            elements = pages.build_tab(page, self.products[page.product])
-        clicks = pages.list_clicks([*pages.build_head(""), *elements])
-        return Body(
-            tuple(elements),
-            tuple(text for text in clicks if self._can_click(text)),
-            pages.write_text(elements, marked=not self.public),
-        )
+            return pages.build_results(page, found, self.products, bounded=not self.public)
+        build = self._build_item if page.kind == "item" else pages.build_tab
+        return build(page, self.products[page.product])
 
     def _build_item(self, page: Page, product: Product) -> list[Element]:
         return pages.build_told_item(page, product)

@@ -90,7 +90,7 @@ def test_a_product_at_the_limit_is_too_dear(above, opens):
     shop = open_facts("val", 3, SEED)
     product = shop.products[0]
     request = Request(product.title, (), int(product.prices[0]) + above, ())
-    elements = shop.build_body(Page("results", product.title.lower())).elements
+    elements = shop.build_body(Page("results", product.title.lower()))
     step = Shopper(shop, request).pick_product(elements, [])
     told = f"{product.asin.lower()} {product.price_tag}"
     assert (f"{told} may be it" in step.thought) <= opens

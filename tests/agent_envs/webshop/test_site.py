@@ -114,7 +114,7 @@ def walk(shop, goal, rng, turns=12):
     """Pages of a random walk that ends with a purchase or after some turns."""
     pages = [Page()]
     while len(pages) <= turns and pages[-1].kind != "done":
-        action = f"click[{rng.choice(shop.build_body(pages[-1]).clickable)}]"
+        action = f"click[{rng.choice(shop.read_body(pages[-1]).clickable)}]"
         if pages[-1].kind == "index":
             action = f"search[{' '.join(rng.sample(goal.text.split(), 2))}]"
         page, _ = shop.follow(pages[-1], shop.number[goal.task_id], *shop.parse(action))

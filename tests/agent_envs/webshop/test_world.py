@@ -127,7 +127,7 @@ def test_only_pages_tell_the_facts():
     listed_words = {*extract_terms(" ".join([*(one.title for one in shop.products), *options]))}
     for goal in list(shop.goals.values())[:20]:
         listed = shop.build_body(Page("results", shop.products[goal.product].title.lower()))
-        told = {one.text for one in listed.elements}
+        told = {one.text for one in listed}
         for place in list_members(shop, goal):
             assert not told & set(read_texts(shop, place))
             words = extract_terms(" ".join(read_texts(shop, place)))
