@@ -14,7 +14,7 @@ PYTEST  = PYTHONDONTWRITEBYTECODE= $(RUN)/python -m pytest
 WORKERS ?= 3
 ALL     = $(PYTEST) -n $(WORKERS) --dist worksteal -o cache_dir=build/pytest
 # What failed runs once more, without others: what passes then is unsteady, and no failure.
-ONCE_MORE = $(PYTEST) --last-failed --last-failed-no-failures none --unsteady -o cache_dir=build/pytest
+ONCE_MORE = $(PYTEST) -n 1 --last-failed --last-failed-no-failures none --unsteady -o cache_dir=build/pytest
 
 .PHONY: train quick test long check full shake speed docs sdist wheel format clean
 
@@ -59,18 +59,19 @@ format: $(VENV)/dev.stamp
 	$(RUN)/ruff format .
 	$(RUN)/ruff check --fix .
 
-$(VENV)/bin/python:
+# pip comes last: an environment without it was never finished.
+$(VENV)/bin/pip:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/train.stamp: $(VENV)/bin/python pyproject.toml
+$(VENV)/train.stamp: $(VENV)/bin/pip pyproject.toml
 	$(PIP) $(CONSTRAINTS) -e '.[train]' || $(NO_PIP)
 	touch $@
 
-$(VENV)/quick.stamp: $(VENV)/bin/python pyproject.toml constraints/dev.txt
+$(VENV)/quick.stamp: $(VENV)/bin/pip pyproject.toml constraints/dev.txt
 	$(PIP) -c constraints/dev.txt -e '.[quick]' || $(NO_PIP)
 	touch $@
 
-$(VENV)/dev.stamp: $(VENV)/bin/python pyproject.toml constraints/dev.txt
+$(VENV)/dev.stamp: $(VENV)/bin/pip pyproject.toml constraints/dev.txt
 	$(PIP) -c constraints/dev.txt -e '.[dev]' || $(NO_PIP)
 	touch $@
 

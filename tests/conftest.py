@@ -69,8 +69,9 @@ NOT_ALONE = 6  # exit status of a run that leaves something, other than those of
 RUN = "AGENT_ENVS_TEST_RUN"
 TOOLS = ("build", ".hypothesis", ".mypy_cache", ".pytest_cache", ".ruff_cache")  # below ROOT
 FOLDER, NAMES = pytest.StashKey[Path](), pytest.StashKey[set[Path]]()
-allowed = ["/dev/", "/proc/", "/sys/", *(f"{ROOT / name}" for name in TOOLS)]
+allowed = ["/dev/", "/proc/", "/sys/", *(f"{ROOT / name}/" for name in TOOLS)]
 outside: list[str] = []  # what this process was about to write elsewhere
+final, ended = list[str](), set[str]()  # what no second try mends; the tests that have ended
 real_home = os.environ.get("HOME", "")  # some tests run without
 
 
@@ -79,7 +80,13 @@ def enter_own_folder() -> Path:
     os.environ.setdefault("PYTHONUSERBASE", site.getuserbase())
     for name in [name for name in os.environ if name.startswith(("XDG_", "HF_"))]:
         del os.environ[name]
-    folder = Path(tempfile.mkdtemp(prefix="run-"))
+    wanted = os.environ.get("TMPDIR")
+    if wanted and Path(tempfile.gettempdir()).resolve() != Path(wanted).resolve():
+        pytest.exit(f"TMPDIR={wanted} cannot be written; is its disk full?", NOT_ALONE)
+    for old in Path(tempfile.gettempdir()).glob("agent-envs-run-*"):  # of runs that failed
+        if old.stat().st_mtime < time.time() - 24 * 3600:
+            shutil.rmtree(old, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix="agent-envs-run-"))
     folder.chmod(0o755)  # some tests run as another user
     for name, part in (("HOME", "home"), ("XDG_CACHE_HOME", "cache"), ("TMPDIR", "tmp")):
         (folder / part).mkdir()
@@ -131,6 +138,19 @@ def list_names() -> set[Path]:
     return found
 
 
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    """Note what one process could not collect: others would then run nothing."""
+    if report.failed:
+        final.append(f"not collected: {report.nodeid}")
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Note that a test has ended, and what it wrote: a second try would find it there."""
+    ended.add(report.nodeid)
+    if report.failed and "written outside the folder of the run" in report.longreprtext:
+        final.append(f"written outside: {report.nodeid}")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, object]:
     """Say what outlives the run or lies outside its folder; either makes it red, at once."""
@@ -148,9 +168,12 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
     if "CI" in os.environ:  # elsewhere somebody may work beside the tests
         new = list_names() - session.config.stash[NAMES]
         faults += [f"written outside the folder of the run: {path}" for path in sorted(new)]
-    for fault in faults:
+    scheduled = getattr(session.config.pluginmanager.get_plugin("dsession"), "sched", None)
+    if missing := {*(getattr(scheduled, "collection", None) or ())} - ended:
+        faults.append(f"not run: {len(missing)} tests, such as {min(missing)}")
+    for fault in (*dict.fromkeys(final), *faults):
         session.config.get_terminal_writer().line(f"\n{fault}", red=True)
-    if faults:
+    if faults or final:
         session.exitstatus = NOT_ALONE
     elif session.exitstatus == pytest.ExitCode.OK:
         shutil.rmtree(folder, ignore_errors=True)
@@ -185,8 +208,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """With `--unsteady`, a run of what has just failed, name what passes."""
-    passed = terminalreporter.stats.get("passed", ()) if config.getoption("unsteady") else ()
-    for report in passed:
+    found = terminalreporter.stats if config.getoption("unsteady") else {}
+    bad = {one.nodeid for kind in ("failed", "error") for one in found.get(kind, ())}
+    for report in (*found.get("passed", ()), *found.get("skipped", ())):
+        if report.nodeid in bad:
+            continue
         terminalreporter.write_line(
             f"unsteady: {report.nodeid} failed beside others and passed alone"
         )

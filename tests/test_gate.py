@@ -32,6 +32,19 @@ CHILD = """import subprocess, sys
 def test_child():
     subprocess.run([sys.executable, "-c", "open('new', 'w')"], check=True)
 """
+EXIT = "import os\ndef test(): os._exit({})\n"
+FIRST = "first = not os.path.exists('build/no'); open('build/no', 'w').close()"
+FEW = f"import os\n{FIRST}\nassert not first\ndef test(): pass\n"  # collected at the second try
+KEPT = "import pathlib\ndef test(): pathlib.Path('new').mkdir(exist_ok=True)\n"
+CRASHING = """import os, pytest
+
+@pytest.mark.parametrize("number", range(30))
+def test(number):
+    path = f"build/{number}"
+    if number < 8 and not os.path.exists(path):
+        open(path, "w").close()
+        os._exit(9)
+"""
 WRITER = "def test_writer(request):\n    open(request.config.rootpath / 'new', 'w').close()\n"
 
 
@@ -49,14 +62,8 @@ def gate(tmp_path, monkeypatch):
             shutil.copy(ROOT / name, tmp_path / name)
         for name, text in tests.items():
             (tmp_path / "tests" / f"test_{name}.py").write_text(text)
-        command = [
-            "make",
-            "test",
-            "WORKERS=1",
-            f"VENV={sys.prefix}",
-            "-o",
-            f"{sys.prefix}/dev.stamp",
-        ]
+        command = ["make", "test", "WORKERS=1", f"VENV={sys.prefix}"]
+        command += ["-o", f"{sys.prefix}/dev.stamp"]
         ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         return ended.returncode, ended.stdout + ended.stderr
 
@@ -70,14 +77,10 @@ def test_what_passes_at_the_second_try_is_named_and_green(gate):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "fault",
-    [
-        "def test_red(): assert 0\n",
-        "import no_such_module\n",
-        "import os\ndef test(): os._exit(3)\n",
-    ],
-)
+@pytest.mark.parametrize("fault", [
+    "def test_red(): assert 0\n", "import no_such_module\n", EXIT.format(3), EXIT.format(0), FEW,
+    CRASHING, KEPT,
+])  # fmt: skip
 def test_what_fails_twice_is_red(gate, fault):
     code, said = gate(steady=STEADY, unsteady=UNSTEADY, fault=fault)
     assert code, said

@@ -162,6 +162,8 @@ def main() -> None:
                 results += [job.result() for job in jobs]
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
+                for process in running.copy():  # else the pool waits for them
+                    end(process)
                 raise
     except BaseException:
         for process in running.copy():

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import os
 import re
 import shutil
 import subprocess
@@ -66,10 +67,9 @@ def run_shuffled(python: str, workers: int, busy: int, seed: int) -> tuple[list[
         "-o", "cache_dir=build/shake",
     ]  # fmt: skip
     with ExitStack() as stack:
-        for _ in range(busy):
-            waste = stack.enter_context(
-                subprocess.Popen([sys.executable, "-c", "while True: pass"])
-            )
+        for _ in range(busy):  # as long as this process lives
+            burn = f"import os\nwhile os.getppid() == {os.getpid()}: pass"
+            waste = stack.enter_context(subprocess.Popen([sys.executable, "-c", burn]))
             stack.callback(waste.kill)
         ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     said = ended.stdout + ended.stderr

@@ -171,7 +171,7 @@ def ask_tree(tree: Path, part: str) -> float | None:
 
 def compare_trees(other: Path, parts: list[str], rounds: int) -> bool:
     """Print the best rates of both trees and their ratios; whether none is red."""
-    red = False
+    red, compared = False, 0
     print(f"{'part':22} {'before':>10} {'now':>10} {'ratio':>6}")
     for part in parts:
         best: dict[Path, float] = {}
@@ -183,12 +183,16 @@ def compare_trees(other: Path, parts: list[str], rounds: int) -> bool:
             if number + 1 >= rounds and not seems_slower:
                 break
         if ROOT in best and other in best:
+            compared += 1
             ratio = best[ROOT] / best[other]
             red |= ratio < RED
             end = f"{best[other]:10.4g} {best[ROOT]:10.4g} {ratio:6.2f}{'  RED' * (ratio < RED)}"
         else:
             end = f"{'-':>10} {best.get(ROOT, 0):10.4g}    new" if ROOT in best else "gone"
         print(f"{part:22} {end}", flush=True)
+    if not compared:
+        print("there is nothing that both trees play")
+        sys.exit(NOT_RUN)
     return not red
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 import gymnasium as gym
 from gymnasium.error import ResetNeeded
 
-from agent_envs.options import check_options
+from agent_envs.options import check_options, find_fault
 from agent_envs.panels import Panel, nearest
 from agent_envs.spaces import ACTION_LENGTH, OBSERVATION_LENGTH, FreeText
 
@@ -207,7 +207,8 @@ class AgentEnv(gym.Env[str, str], ABC):
             ResetNeeded: before the first reset, after the end, or after a step that raised.
             RuntimeError: another step runs, in another thread.
             TypeError: the action is not a string.
-            ContractError: the environment reports a success whose progress is not 1.
+            ContractError: the environment reports a flag or a number of another type, or a success
+                whose progress is not 1.
         """
         if self._live is None:
             raise RuntimeError(
@@ -267,10 +268,10 @@ class AgentEnv(gym.Env[str, str], ABC):
         observation = turn.observation
         if not observation.isascii():
             observation = encodable(observation)
-        if turn.success and turn.progress != 1:
+        if fault := find_fault(turn):
             raise ContractError(
-                f"{type(self).__name__} reports success with progress {turn.progress!r} in turn "
-                f"{self.turn} of task {self.task_id!r}; success implies progress 1.0"
+                f"{type(self).__name__} reports {fault[0]} in turn {self.turn} of task "
+                f"{self.task_id!r}; {fault[1]}"
             )
         self._latest = turn
         self._live = True

@@ -5,9 +5,10 @@ An Explorer uses only what an agent is shown. An Oracle also reads the solution 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from agent_envs.imports import load_object
 from agent_envs.panels import nearest
@@ -35,7 +36,31 @@ class Expert(Protocol):
         """The next action of the episode; it is not executed."""
 
     def think(self) -> str:
-        """The reason for it in a few words, or ""."""
+        """The reason for it in a few words, or "" where none is worth imitating."""
+        return ""
+
+
+class Step(NamedTuple):
+    """An action and its reason in a few words."""
+
+    action: str
+    thought: str
+
+
+class Planner(ABC):
+    """Experts that find the next action together with its reason."""
+
+    @abstractmethod
+    def plan(self) -> Step:
+        """The next step of the episode; nothing is done."""
+
+    def act(self) -> str:
+        """The next action; it is not executed."""
+        return self.plan().action
+
+    def think(self) -> str:
+        """The reason for the next action."""
+        return self.plan().thought
 
 
 def expert(env: Env, name: str = "explorer") -> Expert:

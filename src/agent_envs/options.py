@@ -1,4 +1,4 @@
-"""Checks constructor options against their annotations, for all environments.
+"""Checks of types, for all environments: constructor options, and what a turn reports.
 
 Ranges and known names are not in an annotation; each constructor checks these itself.
 """
@@ -12,7 +12,26 @@ from functools import lru_cache
 from inspect import Parameter, formatannotation, signature
 from typing import Any
 
+import numpy as np
+
+_NUMBER, _FLAG = (float, int, np.number), (bool, int, np.bool_)
+_OF_TURN = {1: _FLAG, 3: _NUMBER, 5: _NUMBER, 6: _FLAG, 7: _FLAG, 8: _FLAG}  # by place in `Turn`
 MANY = (list, tuple, set, frozenset)
+
+
+def find_fault(turn: Any) -> tuple[str, str] | None:
+    """What a `Turn` reports that it must not, such as "False" for a flag, and the rule."""
+    if (at := _find_odd(tuple(map(type, turn)))) is not None:
+        return f"{turn._fields[at]}={turn[at]!r:.60}", f"it must be a {_OF_TURN[at][0].__name__}"
+    if turn.success and turn.progress != 1:
+        return f"success with progress {turn.progress!r}", "success implies progress 1.0"
+    return None
+
+
+@lru_cache(maxsize=1024)
+def _find_odd(kinds: tuple[type, ...]) -> int | None:
+    """The place of the first value of another type than it must have, by the types of all."""
+    return next((at for at, fit in _OF_TURN.items() if not issubclass(kinds[at], fit)), None)
 
 
 def check_options(made: type, args: tuple[Any, ...], options: Mapping[str, Any]) -> None:

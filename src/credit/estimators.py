@@ -157,9 +157,12 @@ def estimate(
 def _tell_unread(estimator: Callable[..., Any], turns: Turns) -> None:
     """Warn that a method reads outcomes alone where more was paid than these."""
     reads = getattr(estimator, "reads_reward", type(estimator) not in METHODS.values())
-    if reads or turns.turn_reward is not None or "reward" not in vars(turns):
+    if reads or "reward" not in vars(turns):
         return
     paid = np.append(np.bincount(turns.trajectory, turns.reward), 0.0)
+    if turns.turn_reward is not None and "turn_reward" in getattr(estimator, "needs", ()):
+        told = np.append(np.bincount(turns.trajectory, turns.turn_reward.sum(axis=1)), 0.0)
+        paid = min(paid, paid - told, key=lambda one: float(np.abs(one).max()))
     most = np.abs(paid).argmax()
     rounding = 1e-6 * np.abs(turns.reward).max(initial=0.0)
     if abs(paid[most]) <= rounding:

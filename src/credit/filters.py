@@ -3,8 +3,11 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from credit import stats
 from credit.stats import Array
 from credit.turns import Turns
+
+_ROUNDING = 1e-12  # of advantages that are 0 but for the order of their sums
 
 
 def is_dead(outcome: ArrayLike, group: ArrayLike) -> NDArray[np.bool_]:
@@ -14,26 +17,15 @@ def is_dead(outcome: ArrayLike, group: ArrayLike) -> NDArray[np.bool_]:
 
     Source: DAPO Eq. 11 (dynamic sampling).
     """
-    values = np.asarray(outcome, dtype=np.float64)
-    _, first, dense = np.unique(group, return_index=True, return_inverse=True)
-    other = values != values[first][dense]
-    dead: NDArray[np.bool_] = (np.bincount(dense, other) == 0)[dense]
-    return dead
+    _, dense = np.unique(group, return_inverse=True)
+    return ~stats.is_varied(outcome, dense)
 
 
-def has_signal(
-    turns: Turns, advantage: ArrayLike, *, row_penalty: float = 0.0
-) -> NDArray[np.bool_]:
-    """Whether the group of a turn has anything to learn from: [N] -> [N] bool.
-
-    A dead group has nothing, unless its advantages differ between the turns of a trajectory, i.e.
-    unless there is turn-level credit. With `row_penalty`, as of `GRPO`, outcomes are those of rows.
-    """
-    values = np.asarray(advantage, dtype=np.float64)
-    other = values != values[turns.position == 0][turns.trajectory]
+def has_signal(turns: Turns, advantage: ArrayLike) -> NDArray[np.bool_]:
+    """Whether a turn of the turn's group has an advantage other than 0: [N] -> [N] bool."""
     _, dense = np.unique(turns.group_of_turn, return_inverse=True)
-    score = turns.outcome[turns.trajectory] - (row_penalty and row_penalty * ~turns.valid)
-    return ~is_dead(score, turns.group_of_turn) | (np.bincount(dense, other) > 0)[dense]
+    learns = np.abs(np.asarray(advantage, dtype=np.float64)) > _ROUNDING
+    return np.asarray((np.bincount(dense, learns) > 0)[dense])
 
 
 def overlong_penalty(length: ArrayLike, *, maximum: int, buffer: int) -> Array:

@@ -117,6 +117,10 @@ class Recipe:
             f"credit.models.{' and '.join(unused)} is of a model that is not in the run "
             f"(credit.name={self.credit.name!r}, credit.model={self.credit.model!r}); leave it "
             "out, or set credit.model": unused and ":" not in self.credit.name,
+            f"credit.name={self.credit.name!r} has no model beside the policy; leave out "
+            "credit.model, which would replace its terms": (
+                self.credit.model and self.credit.name in {"stapo", "stapo_dynamic", "dpo"}
+            ),
             f"partner.model={partner!r} samples in this process; set env.processes=0 and "
             "sampling.actors=0": partner and (self.env.processes or sampling.actors),
             f"sampling.actors={sampling.actors} needs servers that all machines reach; set "
@@ -164,6 +168,10 @@ def load(recipe: str | Path | recipes.Composition, overrides: Iterable[str] = ()
     for key, value in pairs:
         recipes.set_option(tree, key, value)
     _drop_unused_models(tree, shipped)
+    update = tree.get("update", {})
+    for name in ("kl_coefficient", "kl_target") * (update.get("kl") == "none"):
+        if update.get(name) == shipped.get(("update", name)):
+            update.pop(name, None)  # nothing reads it
     with problems.note():
         parsed = parse(tree)
     problems.refuse()

@@ -120,8 +120,7 @@ class Loop(Session):
         self.note_failures(failed, "credit")
         self.record(played, advantage)
         if recipe.update.skip_dead_groups:
-            penalty = getattr(getattr(self.method, "estimator", None), "row_penalty", 0.0)
-            mask = has_signal(turns, advantage, row_penalty=penalty)
+            mask = has_signal(turns, advantage)
             rows = [row for row in rows if mask[row.turn[0]]]
         values = learned | recipe.update(
             self.learner,

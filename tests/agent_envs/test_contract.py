@@ -88,7 +88,7 @@ def test_rewards_and_signals_have_exact_types():
             "progress": np.float32(turn.progress),
             "valid": np.bool_(turn.valid),
             "success": int(turn.success),
-            "failure": None,
+            "failure": 0,
         }
 
     env = state(loosen)
@@ -99,6 +99,23 @@ def test_rewards_and_signals_have_exact_types():
         flags = (terminated, truncated, one["valid"], one["success"])
         assert {type(flag) for flag in flags} == {bool}
         assert type(reward) is type(one["progress"]) is float
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        *({name: odd} for name in ("valid", "success", "failure") for odd in ("False", None, 0.5)),
+        {"truncated": "no"},
+        *({name: odd} for name in ("reward", "progress") for odd in ("1_0", b"1", None, [1.0])),
+    ],
+    ids=repr,
+)
+def test_what_only_looks_like_a_flag_or_a_number_is_refused(odd):
+    ((name, told),) = odd.items()
+    env = alter(act=lambda self, action: Hallway.act(self, action)._replace(**odd))
+    env.reset(seed=1)
+    with pytest.raises(ContractError, match=re.escape(f"reports {name}={told!r} in turn 1 of")):
+        env.step("open")
 
 
 class Checked(Hallway):

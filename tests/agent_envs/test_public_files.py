@@ -168,7 +168,7 @@ def test_a_question_that_cannot_be_answered_is_left_out(tmp_path, fields, reason
 
 
 def test_gold_passages_that_the_corpus_lacks_are_noted(tmp_path):
-    """The question may still be answered, so it is played."""
+    """The question may still be answered, so it is played, by its answer alone."""
     rows = [QUESTION, QUESTION | {"id": "b", "gold": ["a", "z"]}]
     (tmp_path / "qa.jsonl").write_text("\n".join(map(json.dumps, rows)))
     (tmp_path / "corpus.jsonl").write_text(json.dumps(PASSAGE))
@@ -176,8 +176,10 @@ def test_gold_passages_that_the_corpus_lacks_are_noted(tmp_path):
     assert len(env.panel) == 2
     (note,) = env.data.reading.notes
     assert note.endswith(
-        "1 of 2 questions have a gold passage that corpus.jsonl lacks, such as 'b'"
+        "1 of 2 questions have a gold passage that corpus.jsonl lacks, so none is known, such "
+        "as 'b'"
     )
+    assert [env.data.questions[one].gold for one in ("a", "b")] == [("a",), ()]
 
 
 ANSWERS = [  # as data sets have them; the last is what earns

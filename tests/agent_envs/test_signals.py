@@ -1,6 +1,7 @@
 """Signals on plain worlds: what hooks say, chance, copies, and worlds that misbehave."""
 
 import copy
+import math
 import random
 import re
 import threading
@@ -252,6 +253,17 @@ def test_what_a_world_or_hook_returns_is_checked():
         env.step("1")
     with pytest.raises(ContractError, match="starts task"):
         Signals(Sure(), success=lambda step: True).reset(seed=1)
+    odds = [("success", odd) for odd in ("False", math.nan, -1)] + [("valid", []), ("valid", 2)]
+    for name, odd in odds:
+        env = Signals(Sure(), **GIVEN | {name: lambda step, odd=odd: step.action and odd})
+        env.reset(seed=1)
+        with pytest.raises(ValueError, match=f"the hook {name} gave .* must be True or False"):
+            env.step("1")
+    for odd in (None, math.nan):
+        env = Signals(Sure(), anchor=lambda step, odd=odd: odd, **GIVEN)
+        env.reset(seed=1)
+        with pytest.raises(ValueError, match=r"the hook anchor gave \w+; it must give a key"):
+            env.step("1")
 
 
 class Colour(Enum):

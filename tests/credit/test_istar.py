@@ -34,9 +34,9 @@ def test_variants():  # merged, 1 + 0.25 + 0.25 = 1.5 and 0 + 3.5: leave-one-out
     turns = with_rewards([0.25, 0.25, 3.5])
     assert IStar(variant="merged", base="rloo")(turns) == pytest.approx([-2, -2, 2])
     assert IStar(variant="merged")(turns) == pytest.approx([-HALF, -HALF, HALF], abs=1e-5)
-    # the environment's rewards 3, 2, 1: 1, 0, -1 deviations, plus leave-one-out 1, 1, -1
-    turns = with_rewards([0, 0, 0], reward=[3.0, 2.0, 1.0])
-    assert IStar(variant="environment", base="rloo")(turns) == pytest.approx([2, 1, -2], abs=1e-5)
+    # the environment pays 3 and 2 (of outcome 5), and 1: 1, 0, -1 deviations, leave-one-out 4, -4
+    turns = with_rewards([0, 0, 0], outcomes=(5.0, 1.0), reward=[3.0, -3.0, 0.0])
+    assert IStar(variant="environment", base="rloo")(turns) == pytest.approx([5, 4, -5], abs=1e-5)
 
 
 def test_tokens():  # two tokens on turn 0, one on turn 2; rewards 0, 1, 2: -1, 0, 1 deviations

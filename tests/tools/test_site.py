@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 
-from agent_envs_lab import benchmark
-from tools.site import environments, measured, methods, picture
+from tools.site import environments, measured, picture
 from tools.site.check import problems
 from tools.site.html import clipped, markdown, plain, table
 
@@ -48,24 +46,6 @@ def test_every_environment_has_a_page():
         assert sum("met again in" in line for line in lines) >= 1, name
 
 
-def test_every_method_has_a_worked_episode():
-    truth = picture.worked()
-    for method in methods.all_methods():
-        section = methods.worked(method, truth)
-        assert section.count("<table>") == 2, method.title
-        assert section.count("<tr>") == 2 + 9 + 15, method.title  # heads, a success, a failure
-
-
-def test_tables_of_the_pages():
-    with pytest.raises(ValueError, match=r"no table that starts with '\| moon \|'"):
-        measured.rows("audit.md", "| moon |")
-    assert any("has_turnrd_film" in line for line in measured.cost(["has"]))  # with its variants
-    assert not any("`gigpo`" in line for line in measured.cost(["has"]))
-    assert measured.cost(["kevin"]) == ["Not measured.", ""]
-    assert "(../results.md#istar-again)" in "\n".join(measured.study(["istar"]))
-    assert "istar-again" not in "\n".join(measured.study(["grpo", "grpo_or"]))
-
-
 def test_what_is_wrong_with_a_site(tmp_path):
     (tmp_path / "a.html").write_text(
         '<h1 id="top">A</h1><a href="b.html#here">b</a><a href="gone.html">c</a>'
@@ -90,33 +70,3 @@ def test_what_is_wrong_with_a_site(tmp_path):
         r"c.html: shows \gone, a formula was not converted",
         "s.css: loads from another host",
     ]
-
-
-def test_the_page_says_of_every_environment_where_its_truth_is_and_of_every_file_whose_it_is():
-    rows = measured.rows("measured_credit.md", "| id | truth |")
-    ids = [row["id"].strip("`") for row in rows]
-    assert ids == sorted(environments.registered())
-    named = re.findall(r"`(\w+_(?:start|trained))`", " ".join(row["truth"] for row in rows))
-    assert sorted(named) == sorted(path.stem for path in benchmark.SHIPPED.glob("*.parquet"))
-
-
-FORMULA = r"(?<![\\$])\$(?![\s$])([^$\n]+?)(?<!\s)\$(?!\d)"
-WRITTEN = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "CONTRIBUTING.md", ROOT / "README.md"]
-
-
-@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.name)
-def test_formulas_are_no_markdown_and_no_comment_is_cut_at_the_edge_of_a_block(page):
-    """GitHub reads Markdown first; site.css fits 100 characters."""
-    text = page.read_text(encoding="utf-8")
-    for block in re.findall(r"^```\w*\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
-        lines = [line for line in block.splitlines() if re.search(r"(?:^|\s)# ", line)]
-        assert [line for line in lines if len(line) > 100] == []
-    for formula in re.findall(FORMULA, re.sub(r"```.*?```|`[^`]*`", "", text, flags=re.DOTALL)):
-        assert not re.search(r"(?<!\w)_|\*|\||\\[^a-zA-Z]|<(?! )", formula), formula
-
-
-def test_every_line_of_raises_names_the_errors_of_one_case():
-    """`A: this. B: that.` in one line is one bullet, about A."""
-    second = re.compile(r"^ +[A-Z]\w+(?:, [A-Z]\w+)*: .*\. [A-Z]\w+(?:Error|Asset): ", re.MULTILINE)
-    for path in sorted((ROOT / "src").rglob("*.py")):
-        assert second.findall(path.read_text(encoding="utf-8")) == [], path

@@ -18,8 +18,8 @@ from .conftest import SHORT, figures, quiet, tiny_tokenizer
 
 EASY = [
     *SHORT, "sft.steps=0", "run.steps=8", "run.save_every=99", "sampling.rollouts=6",
-    "update.kl=none", "update.kl_target=0.0", "eval.tasks=0", "eval.every=0",
-    "env.max_turns=5",  # the longest task has no turn to spare
+    "update.kl=none", "update.kl_coefficient=0.0", "update.kl_target=0.0", "eval.tasks=0",
+    "eval.every=0", "env.max_turns=5",  # the longest task has no turn to spare
 ]  # fmt: skip
 
 

@@ -69,7 +69,7 @@ FULL_ONLY, LORA_ONLY = {"ppo", "prime"}, {"istar of tokens", "dapo", "dpo", "has
 )
 def test_a_run_goes_on_bit_for_bit(name, lora, corridor, tiny_folder, tmp_path):
     context = f"prompt.context={'turn' if lora else 'history'}"
-    options = [*METHODS[name], f"policy.lora.rank={lora}", "update.kl=none", "update.kl_target=0.0"]
+    options = [*METHODS[name], f"policy.lora.rank={lora}", *NO_KL]
     options += ["sft.steps=1", "run.steps=2", "run.save_every=1", "run.keep=9", "eval.every=0"]
     options += ["update.warmup=4", "eval.tasks=1", context]
     options += [f"credit.models.prm.model={tiny_folder}"] if name == "istar" else []
@@ -89,14 +89,21 @@ def test_a_run_goes_on_bit_for_bit(name, lora, corridor, tiny_folder, tmp_path):
 
 
 CRITIC = "credit.model=critic"
+NO_KL = ("update.kl=none", "update.kl_coefficient=0.0", "update.kl_target=0.0")
 KEY = "OPENAI_API_KEY"
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([CRITIC, "credit.name=grpo"], "name=grpo returns advantages, .* mgr, or to reinforce"),
-        (["credit.model=prm"], "name=mgr reads no implicit rewards: set it to istar or prime"),
+        ([CRITIC, "credit.name=grpo"], "is for MGR or Reinforce, got credit.name='grpo'"),
+        (["credit.model=prm"], "model='prm' is for IStar or Prime, got credit.name='mgr'"),
+        (["credit.model=turnrd"], "'turnrd' is for HAS, got credit.name='mgr'"),
+        (["credit.model=judge"], "'judge' is for HAS, got credit.name='mgr'"),
+        (["credit.name=stapo", "credit.model=none"], "'stapo' has no model beside the policy"),
+        (["credit.name=dpo", CRITIC], "'dpo' has no model beside the policy; leave out credit.mod"),
+        (["credit.name=istar", "credit.options.variant=merged",
+          "credit.models.prm.level=token"], "level=token of .* does not read credit.options.vari"),
         (
             [CRITIC, "credit.models.critic.cut_off=value"],
             "cut_off of credit.models.critic needs sequences that go on",

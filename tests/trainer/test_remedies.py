@@ -99,12 +99,15 @@ CHECKED = {
         "env.options.partner=scripted partner.model={model}"),
     "set env.processes=0 and sampling.actors=0": (f"{TALK} partner.model=pocket env.processes=2",
         "env.processes=0 sampling.actors=0"),
-    "or to reinforce for the environment's own, or set credit.model=none": (
-        "alfworld grpo pocket credit.model=critic eval.tasks=3", "credit.name=mgr",
-        "credit.name=reinforce", "credit.model=none"),
-    "set it to istar or prime, or set credit.model=none": (
+    "change one of them, or set credit.model=none": (
         "alfworld grpo pocket credit.model=prm eval.tasks=3", "credit.name=istar",
-        "credit.name=prime", "credit.model=none"),
+        "credit.model=critic credit.name=reinforce", "credit.model=none"),
+    "leave out credit.model, which would": (
+        "alfworld stapo pocket eval.tasks=3 credit.model=none", 'credit.model=""'),
+    "credit.options.variant; leave out one": (
+        ("alfworld istar pocket eval.tasks=3 credit.models.prm.level=token "
+         "credit.options.variant=merged"),
+        "credit.models.prm.level=turn", "credit.options.variant=step"),
     'set the first to 0, or the second to ""': (
         "alfworld istar pocket eval.tasks=3 credit.models.prm.model=pocket",
         "credit.models.prm.play=0", 'credit.models.prm.model=""'),

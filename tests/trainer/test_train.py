@@ -287,12 +287,22 @@ def test_a_fork_leaves_the_steps_of_the_other_branch(corridor, tiny_folder, tmp_
     train(short(tiny_folder, *given), tmp_path, console=quiet())
     before = (tmp_path / "metrics.jsonl").read_text().splitlines()
     shutil.rmtree(tmp_path / "checkpoints" / "step_3")
+    for name in ("failures/step_3_play_0.json", "replay/step_2.npz", "replay/step_3.npz"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    for number, last in enumerate((2, 3)):
+        (tmp_path / f"rounds/round_{number}").mkdir(parents=True)
+        (tmp_path / f"rounds/round_{number}/manifest.json").write_text(f'{{"steps": [2, {last}]}}')
     made = short(tiny_folder, *given, "update.learning_rate=5e-5")
     train(made, tmp_path, resume=True, console=quiet())  # a warning would be an error
     assert (tmp_path / "metrics.jsonl").read_text().splitlines()[:3] == before[:3]
     assert figures(tmp_path)[3]["learning_rate"] == 5e-5
     assert (tmp_path / "abandoned/1/metrics.jsonl").read_text().splitlines() == before[3:]
-    assert (tmp_path / "abandoned/1/eval/step_3.json").is_file()
+    gone = {
+        str(path.relative_to(tmp_path / "abandoned/1")) for path in tmp_path.glob("aban*/1/*/*")
+    }
+    assert gone >= {"eval/step_3.json", "failures/step_3_play_0.json", "replay/step_3.npz"}
+    assert {one for one in gone if one.startswith("r")} == {"replay/step_3.npz", "rounds/round_1"}
 
 
 # A short room in the place of ALFWorld's, where it is the method that matters.
@@ -408,6 +418,7 @@ REFUSALS = {
         r"; .3. env\.id='AlfWorld-v0': no games in /no"
     ),
     "sokoban mgr": r"name='mgr' reads the outcome as success.*set env\.options\.reward=succ",
+    "alfworld gigpo env.invalid_penalty=-5.0 credit.options.omega=0.0": "'gigpo' reads the outcome",
     "alfworld grpo env.invalid_penalty=-5.0": (
         r"name='grpo' reads the outcome .* so that invalid_penalty of AlfWorld-v0 would change"
     ),

@@ -109,7 +109,8 @@ class _Search:
     def iter_to_place(self) -> Iterator[Itinerary]:
         """Itineraries that treat the objects as required and bring them to one receptacle."""
         for receptacle in self._choose_targets():
-            ready = self._find_ready(receptacle)
+            here = frozenset(self.world.contents[receptacle])
+            ready = self.game.goal_objects & self.done & here  # they count already
             missing = self.game.goal.count - len(ready)
             things = self._drop_alike(self.game.goal_objects - ready)
             for chosen in permutations(things, missing):
@@ -118,10 +119,6 @@ class _Search:
                 each = [list(self._iter_deliveries(thing, receptacle)) for thing in chosen]
                 for parts in product(*each):
                     yield from self._free_hands(tuple(s for part in parts for s in part))
-
-    def _find_ready(self, receptacle: int) -> frozenset[int]:
-        """The objects in a receptacle that already count towards the goal."""
-        return self.game.goal_objects & self.done & frozenset(self.world.contents[receptacle])
 
     def _choose_targets(self) -> list[int]:
         """Receptacles of the right type; of equally good ones only the first."""

@@ -23,7 +23,7 @@ from agent_envs.alfworld.env import AlfWorld
 from agent_envs.alfworld.game import Words
 from agent_envs.alfworld.world import NOTHING
 from agent_envs.assets import table
-from agent_envs.experts import playing
+from agent_envs.experts import Expert, playing
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -80,7 +80,7 @@ class Explorer:
         return self._searcher
 
 
-class Oracle:
+class Oracle(Expert):
     """Plays a shortest solution from the full state: an upper bound, not suited for imitation."""
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
@@ -97,10 +97,6 @@ class Oracle:
             why = "is done" if self._env.world.won else "cannot be done any more"
             raise ValueError(f"task {task} {why}: there is no next command; call reset()")
         return commands[0]
-
-    def think(self) -> str:
-        """Always "": its reasons are facts that the agent has not seen."""
-        return ""
 
 
 class Searcher:

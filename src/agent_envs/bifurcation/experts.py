@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from agent_envs.bifurcation.env import BACK, LEAVE, WORDS, Bifurcation
-from agent_envs.experts import playing
+from agent_envs.experts import Planner, Step, playing
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -18,37 +18,25 @@ THING = re.compile(r"behind the (\w+)")
 WAY = re.compile(rf"\b(?:{'|'.join(WORDS)})\b")
 
 
-class Explorer:
+class Explorer(Planner):
     """Takes the named door at the bell, else another, and leaves as soon as that succeeds."""
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         self._env = playing(env, Bifurcation)
 
-    def act(self) -> str:
-        """The next action; it is not executed."""
-        return self._choose()[0]
-
-    def think(self) -> str:
-        """The reason for the next action."""
-        return self._choose()[1]
-
-    def _choose(self) -> tuple[str, str]:
+    def plan(self) -> Step:
         """An action and its reason."""
         seen = self._env.transcript[-1][1].splitlines()[-1]  # less what just happened
         ways = WAY.findall(seen)
         named = [colour for colour in ways if f"a {colour} door" in self._env.goal]
         if self._is_bell_in(seen):
-            return named[0], "the bell is here, so I take the door that the goal names"
+            return Step(named[0], "the bell is here, so I take the door that the goal names")
         if BACK in ways:
-            return BACK, "this was the wrong door"
-        if LEAVE in ways and self._has_passed_bell():
-            return LEAVE, "the bell is behind me"
+            return Step(BACK, "this was the wrong door")
+        if LEAVE in ways and any(self._is_bell_in(past) for _, past in self._env.transcript[:-1]):
+            return Step(LEAVE, "the bell is behind me")
         other = next(way for way in ways if way not in named)
-        return other, "there is no bell here, so I avoid the door that the goal names"
-
-    def _has_passed_bell(self) -> bool:
-        """Whether an earlier room had the bell."""
-        return any(self._is_bell_in(seen) for _, seen in self._env.transcript[:-1])
+        return Step(other, "there is no bell here, so I avoid the door that the goal names")
 
     def _is_bell_in(self, seen: str) -> bool:
         """Whether the room has the thing that hides the bell."""

@@ -131,7 +131,7 @@ class Dense:
         faiss = require("faiss", "dense")
         try:
             saved = json.loads((folder / "index.json").read_text())
-        except FileNotFoundError:
+        except (FileNotFoundError, ValueError):  # or it was not written to its end
             raise MissingAsset(
                 f"no dense index in {folder}; make one with `agent-envs retrieval index`"
             ) from None
@@ -148,6 +148,7 @@ class Dense:
     def save(self, folder: Path) -> None:
         """Write the index and its settings to `folder`."""
         folder.mkdir(parents=True, exist_ok=True)
+        (folder / "index.json").unlink(missing_ok=True)  # until all of the index is written
         require("faiss", "dense").write_index(self.index, str(folder / "index.faiss"))
         settings = _describe_index(self.encoder, self.passages)
         (folder / "index.json").write_text(json.dumps(settings) + "\n")

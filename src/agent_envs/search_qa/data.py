@@ -149,7 +149,8 @@ def _read_folder(where: Path, _stamps: tuple[Any, ...]) -> Data:
         raise MissingAsset(f"no questions in {where}; put qa.jsonl there")
     if corpus is not None:
         asked = [one for one in questions.values() if not corpus.place.keys() >= {*one.gold}]
-        what = f"questions have a gold passage that {corpus.path.name} lacks"
+        what = f"questions have a gold passage that {corpus.path.name} lacks, so none is known"
+        questions |= {one.id: one._replace(gold=()) for one in asked}
         reading.note(where, [one.id for one in asked], len(questions), what)
         reading.good += corpus.reading.good
         reading.bad += corpus.reading.bad

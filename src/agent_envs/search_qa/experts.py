@@ -10,8 +10,9 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from agent_envs.experts import Step
 from agent_envs.search_qa.answers import UNKNOWN, Answer, read_date
-from agent_envs.search_qa.oracle import Oracle, Player, Step
+from agent_envs.search_qa.oracle import Oracle, Player
 from agent_envs.search_qa.wiki import WikiSearch
 from agent_envs.search_qa.world import ENTITIES, SPLITS, UNITS, Relation, Value, World
 
@@ -31,7 +32,8 @@ class Explorer(Player):
         super().__init__(env)
         self._grammar = open_grammar(self._env.world)
 
-    def _next(self) -> Step:
+    def plan(self) -> Step:
+        """A search for what the chains name next, or the answer."""
         env = self._env
         self._book = self._grammar.read(env.transcript)
         self._asked = {action for action, _ in env.transcript}

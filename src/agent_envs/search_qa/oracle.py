@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from agent_envs.experts import playing
+from agent_envs.experts import Planner, Step, playing
 from agent_envs.search_qa.env import SearchQA
 from agent_envs.search_qa.wiki import WikiSearch
 
@@ -17,29 +17,11 @@ if TYPE_CHECKING:
     import gymnasium as gym
 
 
-class Step(NamedTuple):
-    """An action and its reason in a few words."""
-
-    action: str
-    thought: str
-
-
-class Player:
+class Player(Planner):
     """Writes actions in the form that the environment reads."""
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         self._env = cast("Any", playing(env, SearchQA))
-
-    def act(self) -> str:
-        """The next action; it is not executed."""
-        return self._next().action
-
-    def think(self) -> str:
-        """The reason for the next action."""
-        return self._next().thought
-
-    def _next(self) -> Step:
-        raise NotImplementedError
 
     def _search(self, query: str) -> Step:
         if isinstance(self._env, WikiSearch):
@@ -60,7 +42,8 @@ class Player:
 class Oracle(Player):
     """Searches for the passages that are needed, then gives the right answer."""
 
-    def _next(self) -> Step:
+    def plan(self) -> Step:
+        """A search that is needed, or the answer."""
         env, done = self._env, {action for action, _ in self._env.transcript}
         if not self._is_last:
             for query in self._list_queries():

@@ -271,7 +271,7 @@ class Signals(AgentEnv):
     def _has_succeeded(self, step: Step) -> bool:
         told = self._ask("success", step)
         if told is not None:
-            return bool(told)
+            return _read_flag("success", told)
         return self._least is not None and step.terminated and step.reward >= self._least
 
     def _find_reason(self, step: Step, text: str, listed: Sequence[str]) -> str:
@@ -281,7 +281,7 @@ class Signals(AgentEnv):
             one_of("reason of the hook valid", told, INVALID_REASONS)
             return told
         if told is not None:
-            return "" if told else "refused"
+            return "" if _read_flag("valid", told) else "refused"
         if step.reward in self._rewards or any(one.search(text) for one in self._texts):
             return "refused"
         return "refused" if listed and step.action not in listed else ""
@@ -291,7 +291,10 @@ class Signals(AgentEnv):
             return digest_state(self.world, self._ignore)
         if self.anchor == "history":
             return blake2b(repr(self._history).encode(), digest_size=16).hexdigest()
-        return str(self._ask("anchor", step))
+        told = self._ask("anchor", step)
+        if step.action is not None and str(told) in {"None", "nan"}:
+            raise ValueError(f"the hook anchor gave {told!r}; it must give a key of the state")
+        return str(told)
 
     def _read_text(self, step: Step) -> str:
         told = self._ask("text", step)
@@ -336,6 +339,13 @@ def _read_hook(name: str, given: Any) -> Any:
             return load_object(given, option=f"the hook {name}")
         return _Key(given) if given.isidentifier() else given
     return given
+
+
+def _read_flag(name: str, told: Any) -> bool:
+    """What a hook says of success or validity, if it is a flag: "False" is none."""
+    if told not in (0, 1):
+        raise ValueError(f"the hook {name} gave {told!r:.60}; it must be True or False")
+    return bool(told)
 
 
 def _read_form(given: str | Callable[[str], Any]) -> Callable[[str], Any]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from agent_envs.experts import playing
+from agent_envs.experts import Expert, playing
 from agent_envs.sotopia.env import SotopiaFacts
 from agent_envs.sotopia.scene import WORLD, Fact
 from agent_envs.sotopia.talk import Act
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _SLOT = re.compile(r"\\\{(\w+)\\\}")
 
 
-class Explorer:
+class Explorer(Expert):
     """Asks about every topic, reads the answers, and offers the best deal that they allow.
 
     Raises:
@@ -49,12 +49,8 @@ class Explorer:
         learnt = replace(game, facts=tuple(known[topic] for topic in game.topics))
         return Act("speak", offer=learnt.best).to_json(game)
 
-    def think(self) -> str:
-        """Always "": its rules have no reasons that are worth imitating."""
-        return ""
 
-
-class Oracle:
+class Oracle(Expert):
     """Offers the best deal at once."""
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
@@ -64,10 +60,6 @@ class Oracle:
         """The next act; it is not executed."""
         game = self._env.game
         return Act("speak", offer=game.best).to_json(game)
-
-    def think(self) -> str:
-        """Always "": its reasons are the partner's secrets."""
-        return ""
 
 
 def read_line(line: str, topics: tuple[str, ...]) -> list[Fact]:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from agent_envs.experts import playing
+from agent_envs.experts import Expert, Planner, Step, playing
 from agent_envs.textworld.env import TextWorld
 
 if TYPE_CHECKING:
@@ -45,22 +45,14 @@ _RECIPE = re.compile(
 _ROOM = re.compile(r"-= (.+?) =-")
 
 
-class Explorer:
+class Explorer(Planner):
     """Knows the goal, the transcript and the list of possible commands."""
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         self._env = playing(env, TextWorld)
 
-    def act(self) -> str:
-        """The next command; it is not executed."""
-        return self._choose()[0]
-
-    def think(self) -> str:
-        """The sentence or line that it follows, or that it looks around."""
-        return self._choose()[1]
-
-    def _choose(self) -> tuple[str, str]:
-        """A command and its reason."""
+    def plan(self) -> Step:
+        """A command, and the sentence or line that it follows, or that it looks around."""
         env = self._env
         listed, steps = env.play.commands, self._list_steps()
         for action, _ in env.transcript[1:]:
@@ -69,8 +61,9 @@ class Explorer:
                 steps.remove(done)
         for step in steps:
             if found := [command for command in listed if fits(command, step)]:
-                return max(found, key=lambda one: (find_place(one, step), len(one))), step
-        return self._look_around(listed), "I look for what I need"
+                best = max(found, key=lambda one: (find_place(one, step), len(one)))
+                return Step(best, step)
+        return Step(self._look_around(listed), "I look for what I need")
 
     def _list_steps(self) -> list[str]:
         """The steps that were read so far, in order."""
@@ -132,7 +125,7 @@ def find_place(command: str, step: str) -> int:
     return step.lower().rfind(first.lower())
 
 
-class Oracle:
+class Oracle(Expert):
     """Plays TextWorld's own solution from the present state."""
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
@@ -150,7 +143,3 @@ class Oracle:
                 f"TextWorld knows no solution of {self._env.task_id} from here; call reset()"
             )
         return str(play.policy[0])
-
-    def think(self) -> str:
-        """Always "": its reasons are facts that the agent has not seen."""
-        return ""

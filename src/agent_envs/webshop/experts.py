@@ -12,9 +12,9 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agent_envs.assets import table
-from agent_envs.experts import playing
+from agent_envs.experts import Step, playing
 from agent_envs.webshop.env import WebShop
-from agent_envs.webshop.oracle import Oracle, Step, click
+from agent_envs.webshop.oracle import Oracle, click
 from agent_envs.webshop.pages import BACK, BUY, FEATURES, NEXT, PREVIOUS, Page
 
 if TYPE_CHECKING:
@@ -128,7 +128,8 @@ class Explorer(Oracle):
         super().__init__(env)
         self._shopper = Shopper(playing(env, WebShop).shop, read_request(self._env.goal))
 
-    def _plan(self) -> Step:
+    def plan(self) -> Step:
+        """The shopper's step on the last page."""
         return self._shopper.take_step(self._env.trail)
 
 

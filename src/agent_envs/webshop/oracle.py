@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from agent_envs.experts import playing
+from agent_envs.experts import Planner, Step, playing
 from agent_envs.webshop.env import Shopping
 from agent_envs.webshop.pages import BACK, BUY, NEXT, PER_PAGE, PREVIOUS
 
@@ -17,14 +17,7 @@ if TYPE_CHECKING:
     from agent_envs.webshop.shop import Shop
 
 
-class Step(NamedTuple):
-    """An action and its reason in a few words."""
-
-    action: str
-    thought: str
-
-
-class Oracle:
+class Oracle(Planner):
     """Searches for the request, turns pages to the target product, chooses options and buys.
 
     If the request does not find the product, it searches for its title.
@@ -33,15 +26,8 @@ class Oracle:
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         self._env = playing(env, Shopping)
 
-    def act(self) -> str:
-        """The next action; nothing is done."""
-        return self._plan().action
-
-    def think(self) -> str:
-        """The reason for the next action."""
-        return self._plan().thought
-
-    def _plan(self) -> Step:
+    def plan(self) -> Step:
+        """The next step; nothing is done."""
         env = self._env
         step = plan_step(env.shop, env.task, env.page)
         same = env.trail[-2:] == [env.page] * 2 and env.transcript[-1][0] == step.action

@@ -66,7 +66,6 @@ class GiGPO(OfOutcomes):
     """
 
     reads_anchors: ClassVar[bool] = True
-    reads_reward: ClassVar[bool] = True
 
     omega: Weight = 1.0
     gamma: Discount = 0.95
@@ -75,6 +74,11 @@ class GiGPO(OfOutcomes):
     threshold: Similarity = 0.9
     eps: Epsilon = 1e-6
     mode: Mode = "mean_std_norm"
+
+    @property
+    def reads_reward(self) -> bool:
+        """Whether it reads the rewards of turns."""
+        return self.omega > 0
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""

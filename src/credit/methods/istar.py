@@ -40,9 +40,9 @@ class IStar(OfOutcomes):
         alpha: α ≥ 0, weight of A^S.
         base: Base method: "grpo", "rloo" or "reinforce_pp".
         variant: "step" is the paper's method, the others are ablations of its Table 3: "merged" is
-            the base method on the outcome plus all implicit rewards, "environment" takes the
-            environment's rewards without the outcome for A^S. For token-level rewards see
-            `token_advantage`.
+            the base method on the outcome plus all implicit rewards, "environment" takes what
+            the environment paid for each turn, the end included, for A^S. For rewards of tokens
+            see `token_advantage`.
         column: Name of the implicit rewards in `turn_reward_names`.
         scale: A^S is centered over the turns of the group and divided by their deviation, "std", or
             by the largest absolute reward of the batch, "max", which keeps the rewards' relative
@@ -70,7 +70,7 @@ class IStar(OfOutcomes):
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""
         if self.variant == "environment":
-            return self.advantage(turns, turns.reward)
+            return self.advantage(turns, turns.read_paid())
         return self.advantage(turns, turns.verifier_reward(self.column))
 
     def advantage(self, turns: Turns, implicit: ArrayLike) -> Array:

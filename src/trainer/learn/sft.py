@@ -226,9 +226,7 @@ def measure_imitation(policy: Policy, rows: Sequence[Row], *, tokens: int) -> fl
     from trainer.learn.update import evaluate_replies
     from trainer.model.logprobs import are_likeliest
 
-    def find_hits(batch: Batch) -> Tensor:
-        return evaluate_replies(policy, batch, are_likeliest, 1.0)
-
+    find_hits = partial(evaluate_replies, policy, value=are_likeliest, temperature=1.0)
     with policy.computing():
         hits = annotate_rows(rows, find_hits, tokens=tokens, device=policy.device)
     _, firsts = np.unique(join_values(rows, "turn"), return_index=True)

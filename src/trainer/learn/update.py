@@ -94,11 +94,11 @@ class Update(Optimizer):
         kl_target: KL to hold by adapting the weight, to at most 1000 times its initial value and at
             least a thousandth of it; 0 keeps the weight fixed.
         entropy: Weight of the entropy bonus.
-        skip_dead_groups: Leave out groups whose outcomes are all equal, unless they have turn-level
-            credit.
+        skip_dead_groups: Leave out groups whose advantages are all 0.
 
     Raises:
-        ValueError: There is a KL target without an estimator or coefficient.
+        ValueError: There is a KL target or coefficient without an estimator, or a target without a
+            coefficient.
     """
 
     epochs: Positive = 1
@@ -114,10 +114,10 @@ class Update(Optimizer):
     skip_dead_groups: bool = True
 
     def __post_init__(self) -> None:
-        if self.kl_target and (self.kl == "none" or not self.kl_coefficient):
+        if (self.kl == "none") if self.kl_coefficient else self.kl_target:
             raise ValueError(
-                f"kl_target={self.kl_target} needs an estimator update.kl and a "
-                f"update.kl_coefficient above 0, got kl={self.kl!r} and {self.kl_coefficient}"
+                "update.kl_coefficient needs an estimator update.kl, and kl_target both, got "
+                f"{self.kl_coefficient}, kl={self.kl!r} and kl_target={self.kl_target}"
             )
 
     def __call__(
@@ -223,17 +223,11 @@ def recompute_logprobs(
     return annotate_rows(rows, measure, tokens=tokens, packed=packed, device=policy.device)
 
 
-def with_reference(
-    policy: Policy,
-    rows: Sequence[Row],
-    *,
-    tokens: int,
-    packed: bool = False,
-    temperature: float = 1.0,
-) -> list[Row]:
-    """The rows with the log-probabilities of their reply tokens under the reference."""
+def with_reference(policy: Policy, rows: Sequence[Row], **how: Any) -> list[Row]:
+    """The rows with the log-probabilities of their reply tokens under the reference.
+
+    `how` are keywords of `recompute_logprobs`.
+    """
     with policy.as_reference():
-        known = recompute_logprobs(
-            policy, rows, tokens=tokens, packed=packed, temperature=temperature
-        )
+        known = recompute_logprobs(policy, rows, **how)
     return set_values(rows, reference=known)

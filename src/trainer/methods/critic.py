@@ -24,7 +24,6 @@ import credit
 from credit import gae
 from credit.losses import value_loss
 from credit.rows import average_advantage
-from trainer.errors import RecipeError
 from trainer.learn.batch import annotate_rows
 from trainer.learn.learner import Learner
 from trainer.learn.prompts import make_end_row
@@ -123,17 +122,12 @@ class WithCritic(Method):
     """PPO: advantages by GAE; the critic is then trained on the returns."""
 
     learner: Learner[Critic]
+    fits = (credit.MGR, credit.Reinforce)  # a critic needs rewards, others return advantages
 
     def __init__(self, options: dict[str, Any], recipe: Recipe) -> None:
         super().__init__(options, recipe)
         self.options, self.update = self.read_options(CriticOptions, "critic"), recipe.update
         self.has_twin = self.options.trunk == "own"
-        if not isinstance(self.estimator, credit.MGR | credit.Reinforce):
-            raise RecipeError(
-                f"credit.name={recipe.credit.name} returns advantages, but a critic needs rewards: "
-                "set credit.name to mgr, or to reinforce for the environment's own, or set "
-                "credit.model=none"
-            )
         self.reads_reward = isinstance(self.estimator, credit.Reinforce)
         self.each_turn = self.options.span in {"turn", *(() if self.reads_reward else ("auto",))}
         rules = {

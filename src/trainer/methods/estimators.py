@@ -13,6 +13,20 @@ from trainer.errors import RecipeError
 
 if TYPE_CHECKING:
     from credit import Estimator
+    from trainer.recipe import Credit
+
+
+def check_fit(estimator: Any, kinds: tuple[type, ...], chosen: Credit) -> None:
+    """Refuse an estimator that the chosen model beside the policy does nothing for.
+
+    Raises:
+        RecipeError: It is of none of these kinds.
+    """
+    if not isinstance(estimator, kinds):
+        raise RecipeError(
+            f"credit.model={chosen.model!r} is for {' or '.join(k.__name__ for k in kinds)}, got "
+            f"credit.name={chosen.name!r}; change one of them, or set credit.model=none"
+        )
 
 
 def make_estimator(name: str, options: dict[str, Any]) -> Estimator:

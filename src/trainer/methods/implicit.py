@@ -36,7 +36,7 @@ from trainer.learn.rows import credit_rows, join_values, set_values
 from trainer.learn.update import recompute_logprobs, token_logprobs
 from trainer.methods.method import Credited, Method
 from trainer.model import pretrained
-from trainer.options import STRICT, AboveZero, Count
+from trainer.options import STRICT, AboveZero, Count, refuse_broken
 from trainer.play.failures import split_attempts
 from trainer.play.records import Task
 from trainer.scale import parallel
@@ -86,32 +86,29 @@ class WithPRM(Method):
 
     learner: Learner[Policy]
     has_twin = True
+    fits = (credit.IStar, credit.Prime)
 
     def __init__(self, options: dict[str, Any], recipe: Recipe) -> None:
         super().__init__(options, recipe)
         self.options = self.read_options(ImplicitOptions, "prm")
         self.needs_reference = isinstance(self.estimator, credit.Prime)
-        if not isinstance(self.estimator, credit.IStar | credit.Prime):
-            raise RecipeError(
-                f"credit.name={recipe.credit.name} reads no implicit rewards: set it to istar or "
-                "prime, or set credit.model=none"
-            )
-        if self.options.play and parallel.size() > 1:
-            raise RecipeError(
-                f"credit.models.prm.play={self.options.play} works with one process, but torchrun "
-                f"started {parallel.size()}; set it to 0"
-            )
-        if self.options.model:
-            self._check_model(self.options.model, recipe.policy.model)
+        play, model = self.options.play, self.options.model
+        own, variant = self.options.level == "token", getattr(self.estimator, "variant", "step")
+        rules = {
+            f"credit.models.prm.play={play} tells whether a copy of the policy still plays, and "
+            f"credit.models.prm.model={model!r} is none; set the first to 0, or the second to "
+            '""': play and model,
+            f"credit.models.prm.play={play} works with one process, but torchrun "
+            f"started {parallel.size()}; set it to 0": play and parallel.size() > 1,
+            "level=token of credit.models.prm is an ablation of its own, which does not read "
+            "credit.options.variant; leave out one of them": own and variant != "step",
+        }
+        refuse_broken(rules)
+        if model:
+            self._check_model(model, recipe.policy.model)
 
     def _check_model(self, name: str, policy: str) -> None:
-        """Refuse a model that does not read the policy's tokens, or that should play for it."""
-        if self.options.play:
-            raise RecipeError(
-                f"credit.models.prm.play={self.options.play} tells whether a copy of the policy "
-                f"still plays, and credit.models.prm.model={name!r} is none; set the first to 0, "
-                'or the second to ""'
-            )
+        """Refuse a model that does not read the policy's tokens."""
         own, other = (
             pretrained.open_model(each).config.get_text_config().vocab_size
             for each in (policy, name)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic.dataclasses import dataclass
 
 from agent_envs.net.endpoint import Endpoint, open_endpoint
-from credit import Judge
+from credit import HAS, Judge
 from trainer.errors import RecipeError
 from trainer.methods.method import Method
 from trainer.options import STRICT
@@ -31,6 +31,8 @@ class JudgeOptions(Endpoint):
 
 class WithJudge(Method):
     """HAS whose decomposer is a judge behind an endpoint."""
+
+    fits = (HAS,)
 
     def __init__(self, options: dict[str, Any], recipe: Recipe) -> None:
         super().__init__(options, recipe)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 import credit
 from trainer.learn.rows import credit_rows
-from trainer.methods.estimators import make_estimator
+from trainer.methods.estimators import check_fit, make_estimator
 from trainer.methods.gold import score_answers
 from trainer.options import make_options
 from trainer.scale import parallel
@@ -85,6 +85,7 @@ class Method:
 
     Attributes:
         estimator: The estimator.
+        fits: What estimators the method is for.
         blind: Blind prompts that rollouts must record, see `Rollouts.blind`.
         needs: Optional columns of `Turns` that the environment must report.
         reads_reward: Whether it reads the rewards of turns.
@@ -92,6 +93,7 @@ class Method:
         has_twin: Whether it trains a second model of the policy's size.
     """
 
+    fits: tuple[type, ...] = (object,)
     blind: tuple[str, ...] = ()
     needs_reference: bool = False
     has_twin: bool = False
@@ -103,6 +105,7 @@ class Method:
     def __init__(self, options: dict[str, Any], recipe: Recipe) -> None:
         self.recipe = recipe
         self.estimator: Any = make_estimator(recipe.credit.name, options)
+        check_fit(self.estimator, self.fits, recipe.credit)
         self.needs = tuple(getattr(self.estimator, "needs", ()))
         self.reads_reward = getattr(self.estimator, "reads_reward", False)
         self.needs_reference = getattr(self.estimator, "reads_reference", False)

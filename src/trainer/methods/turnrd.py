@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from credit.methods.has import measure_drift
+from credit.methods.has import HAS, measure_drift
 from credit.methods.turnrd import TurnRDDecomposer
 from trainer.learn.batch import collate, passes
 from trainer.learn.rows import credit_rows
@@ -39,6 +39,8 @@ _LOGGED = ("error", "film_", "shuffle_")  # beginnings of names in a manifest
 
 class WithTurnRD(Method):
     """HAS whose decomposer is trained between rounds."""
+
+    fits = (HAS,)
 
     def __init__(self, options: dict[str, Any], recipe: Recipe) -> None:
         super().__init__(options, recipe)

@@ -277,8 +277,11 @@ def abandon_steps(folder: Path, step: int) -> None:
             write_text(beside / name, "".join(f"{_dump(line)}\n" for line in later))
             kept = (line for line in lines if line not in later)
             write_text(folder / name, "".join(f"{_dump(line)}\n" for line in kept))
-    for path in [*folder.glob("eval/step_*"), *folder.glob("episodes/step_*")]:
-        if step_of(path) > step:
+    made = {at: step_of(at) for at in folder.glob("*/step_*") if at.parent.name != "checkpoints"}
+    for path in folder.glob("rounds/*/manifest.json"):  # of models trained between steps
+        made[path.parent] = json.loads(path.read_text())["steps"][-1]
+    for path, last in made.items():
+        if last > step:
             (beside / path.parent.name).mkdir(parents=True, exist_ok=True)
             path.replace(beside / path.parent.name / path.name)
 

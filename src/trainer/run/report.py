@@ -119,8 +119,8 @@ def _compile_page() -> Template:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     site = Environment(
-        loader=PackageLoader("trainer.run", "."), undefined=StrictUndefined,
-        autoescape=True, trim_blocks=True, finalize=_print_plain,
+        loader=PackageLoader("trainer.run", "."), undefined=StrictUndefined, autoescape=True,
+        trim_blocks=True, finalize=lambda one: make_printable(one) if type(one) is str else one,
     )  # fmt: skip
     site.filters.update(embed=figures.embed, diagnose=diagnosis.diagnose)
     return site.get_template("page.html.j2")
@@ -185,8 +185,3 @@ def estimate_pace(lines: Sequence[dict[str, Any]], total: int) -> Pace | None:
         episodes=int(sum(line.get("episodes") or 0 for line in lines)),
         skipped=sum(bool(line.get("skipped")) for line in lines),
     )
-
-
-def _print_plain(value: Any) -> Any:
-    """What the page shows of a value; text that is markup stays."""
-    return make_printable(value) if type(value) is str else value

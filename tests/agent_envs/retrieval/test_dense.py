@@ -73,6 +73,11 @@ def test_every_index_finds_the_nearest_and_is_saved(numbers, kind, tmp_path):
     with pytest.raises(BadAsset, match=r"another weights than that of 'moved' and .*: '0ddba11', "):
         Dense.load(tmp_path, numbers, encoder)
     encoder.digest = "0ddba11"
+    torn = type("Torn", (Drawn,), {"digest": property(lambda _: 1 / 0)})()
+    with pytest.raises(ZeroDivisionError):  # between the files
+        Dense(numbers[1:], torn).save(tmp_path)
+    with pytest.raises(MissingAsset, match="no dense index in"):
+        Dense.load(tmp_path, numbers, encoder)
     old = {"encoder": "drawn", "prefixes": ["", ""], "size": 4000}  # made before there were digests
     (tmp_path / "index.json").write_text(json.dumps(old))
     with pytest.raises(BadAsset, match="None, not '0ddba11'; make it again with `agent-envs ret"):
