@@ -30,9 +30,8 @@ def test_a_method_that_compares_beyond_the_group_learns_from_equal_outcomes(name
 
 
 def test_sums_of_the_same_rewards_are_one_outcome():
-    assert is_dead([0.1 + 0.2 + 0.3, 0.3 + 0.2 + 0.1, 0.5, 0.6], [0, 0, 1, 1]).tolist() == [
-        True, True, False, False,
-    ]  # fmt: skip
+    found = is_dead([0.1 + 0.2 + 0.3, 0.3 + 0.2 + 0.1, 0.5, 0.6], [0, 0, 1, 1])
+    assert found.tolist() == [True, True, False, False]
 
 
 def test_overlong_penalty():  # maximum 10, buffer 4: 0 up to 6, then -1/4 for each token

@@ -64,6 +64,8 @@ FAMILIES = {  # template, what the prompt does, a thought in a reply
     "opened, tags": (write_template("<think>\n", TAGS), OPENED, "a</think>"),
     "opened, past with an end": (ENDED, OPENED, "a</think>"),
     "opened, past stripped": (write_template("<think>\n", content=LAST), OPENED, "a</think>"),
+    "opened, begun": (write_template("<think>\nOkay, ", TAGS), OPENED, "a</think>"),
+    "opened, an attribute": (write_template("<think budget=9>\n", TAGS), OPENED, "a</think>"),
     "opened, in a message": (IN_USER, OPENED, "a</think>"),
     "opened, then said": (write_template("<|in|>", LED), OPENED, "a<|out|><|fin|>"),
     "closed, own marks": (write_template("<|in|><|out|>", FIELD), CLOSED, PLAIN),
@@ -140,12 +142,12 @@ def test_a_sampled_reply_is_read_with_what_its_prompt_wrote(family):
     [
         (write_template(before="{{ tools | length }}"), "cannot write a conversation (object of"),
         (write_template(before="{% for t in tools %}{% endfor %}"), "not iterable"),
-        (write_template(before="{{ today.year }}"), "'today' is undefined"),
         (write_template(before="{{ 1 / 0 }}"), "cannot write a conversation (division by zero)"),
         (write_template(before="{{ raise_exception('call a tool') }}"), "(call a tool)"),
         (write_template(before="{{ {'user': 1}[messages[1]['role']] + 'x' }}"), "conversation ("),
         ({"tool_use": write_template()}, "cannot write a conversation ("),
         (write_template("", FIELD.replace("<|out|>", "<|im_end|>")), "ends a thought with '<|im_e"),
+        (write_template("{% if messages | length == 1 %}<think>{% endif %}"), "begins the first r"),
         (write_template("", FIELD.replace("<|out|>", "\n")), "cannot be read back (('<|in|>', '"),
     ],
 )  # fmt: skip

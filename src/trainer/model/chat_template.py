@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 # A reply, a message and a thought that stand for any other.
 REPLY, MESSAGE, THOUGHT = "reply-of-the-agent", "message-of-the-world", "thought-of-the-agent"
+_TURN = [("user", MESSAGE), ("assistant", REPLY)]
 _OPEN, _CLOSE, _EMPTY = "<think>", "</think>", "<think></think>"
 # Fields of a message from which templates read a thought, and options with which they write it.
 _FIELDS = ("reasoning_content", "reasoning", "thinking", "thought")
@@ -72,8 +73,7 @@ class ReplyForm(NamedTuple):
             before, after = (mark.strip() for mark in self.channels)
             lead, begun, rest = text.partition(before or _OPEN)
             text = f"{_OPEN}{rest}" if begun and not lead.strip() else text
-            close = "" if self.prefill == _EMPTY else _CLOSE
-            text = text.replace(after or _CLOSE, close, 1)
+            text = text.replace(after or _CLOSE, "" if self.prefill == _EMPTY else _CLOSE, 1)
         return f"{self.prefill}{text}"
 
 
@@ -109,7 +109,7 @@ class ChatTemplate:
             self.refuse("is missing")
         if unread := [name for name in options if name not in str(tokenizer.chat_template)]:
             self.refuse(f"does not read {unread[0]!r}", "leave it out of policy.template")
-        turns = [("user", MESSAGE), ("assistant", REPLY), ("user", MESSAGE)]
+        turns = [*_TURN, *_TURN[:1]]
         try:
             self._lists = MESSAGE not in self.render(turns)
         except ValueError:
@@ -163,18 +163,19 @@ class ChatTemplate:
         """
         later = self.render_tail(MESSAGE)
         for replies in _LATER:
-            turns = [("user", MESSAGE), ("assistant", REPLY)] * replies
-            text = self.render([*turns, ("user", MESSAGE)], prompt=True)
+            text = self.render([*_TURN * replies, *_TURN[:1]], prompt=True)
             if (tail := text.rpartition(REPLY)[2]) != later:
                 self.refuse(
                     f"writes {tail!r:.80} after {replies} replies and {later!r:.80} after the first"
                 )
-        lead, _, last = self.render([("user", MESSAGE), ("assistant", REPLY)]).rpartition(REPLY)
+        if not later.endswith(head := self.render_head(MESSAGE).rpartition(MESSAGE)[2]):
+            self.refuse(f"begins the first reply with {head!r:.80}, and the second in another way")
+        lead, _, last = self.render(_TURN).rpartition(REPLY)
         closing, ending = self._find_end(later), self._find_end(last)
         if not closing:
             word = self.tokenizer.decode(self.encode(later)[:1])
             self.refuse(f"ends a reply with {word!r}, no special token")
-        prefill, channels = self._derive_start(lead.rpartition(MESSAGE)[2])
+        prefill, channels = self._derive_start(head, lead.rpartition(MESSAGE)[2])
         between = self.encode(channels[1]) if channels else []
         end = [*ending, *closing][0]
         if end in between:
@@ -202,14 +203,13 @@ class ChatTemplate:
         """The first token of a text after a reply, if it is a special one."""
         return [i for i in self.encode(text)[:1] if i in self.tokenizer.added_tokens_decoder]
 
-    def _derive_start(self, lead: str) -> tuple[str, tuple[str, str] | None]:
+    def _derive_start(self, prompt: str, lead: str) -> tuple[str, tuple[str, str] | None]:
         """Prefill and channels of a reply, see `ReplyForm`: how far a prompt has got in a thought.
 
         The prompt is compared with replies that have one: in a field of its own, and as text. If
         neither begins like the prompt, the marks that families are known to write decide, and after
         an empty thought comes what the `lead` of a reply without one has and the prompt has not.
         """
-        prompt = self.render_head(MESSAGE).rpartition(MESSAGE)[2]
         ended = self.render([("user", MESSAGE)]).rpartition(MESSAGE)[2]
         begun, own = prompt.rstrip(), (prompt.removeprefix(ended) or prompt).rstrip()
         for before, after in self._render_thoughts():
@@ -224,8 +224,9 @@ class ChatTemplate:
             else:
                 continue
             return start, channels if _TAG.sub("", "".join(channels)).strip() else None
-        known = mark_thoughts(prompt).rstrip()
-        start = {_CLOSE: _EMPTY, _OPEN: _OPEN}.get(known[known.rfind("<") :], "")
+        known = mark_thoughts(prompt)
+        is_open = known.rfind("<think") > known.rfind(_CLOSE)
+        start = _OPEN if is_open else _EMPTY if known.rstrip().endswith(_CLOSE) else ""
         told, ids = self.encode(lead), self.encode(prompt)
         rest = self.tokenizer.decode([i for at, i in enumerate(told, 1) if told[:at] != ids[:at]])
         return start, ("", str(rest)) if start == _EMPTY and str(rest).strip() else None
@@ -248,8 +249,7 @@ class ChatTemplate:
 
     def render_tail(self, text: str) -> str:
         """The text between two replies."""
-        turns = [("user", MESSAGE), ("assistant", REPLY), ("user", text)]
-        _, reply, tail = self.render(turns, prompt=True).partition(REPLY)
+        _, reply, tail = self.render([*_TURN, ("user", text)], prompt=True).partition(REPLY)
         if not reply:
             self.refuse("drops earlier replies")
         return tail
