@@ -1,5 +1,7 @@
 """Evaluation on a fixed panel: success with Wilson intervals, and a paired exact test of two runs.
 
+Both count the tasks of one origin (`Panel.origins`) as dependent.
+
 A panel is a fixed draw of a split's task ids with a hash. Only evaluations of the same panel are
 compared. Needs the extra [report]. Left out: tests over seeds, which need many runs.
 """
@@ -7,8 +9,8 @@ compared. Needs the extra [report]. Left out: tests over seeds, which need many 
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Mapping, Sequence
+from math import sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
@@ -17,7 +19,7 @@ from pydantic import ConfigDict, Field, TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from agent_envs.machine import read_json, write_text
-from agent_envs.panels import Panel, nearest
+from agent_envs.panels import Panel, Share, measure_share, nearest, vary_mean
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 
 Turns = Annotated[int, Field(ge=0, lt=2**31)]
-Share = Annotated[float, Field(ge=0, le=1)]
+Part = Annotated[float, Field(ge=0, le=1)]
 
 
 class PlayedTurn(Protocol):
@@ -60,31 +62,21 @@ class PanelError(ValueError):
 
 
 @dataclasses.dataclass(frozen=True)
-class Interval:
-    """A success rate: `successes` of `count`, with its Wilson 95% interval in [0, 1]."""
-
-    successes: int
-    count: int
-    low: float
-    high: float
-
-    @property
-    def rate(self) -> float:
-        """Share of successes."""
-        return self.successes / self.count
-
-    def __str__(self) -> str:
-        percent = f"{self.rate:.0%} [{100 * self.low:.0f}–{100 * self.high:.0f}%]"
-        return f"{self.successes}/{self.count}  {percent}"
-
-
-@dataclasses.dataclass(frozen=True)
 class Paired:
-    """Number of tasks that only one of two evaluations solved; exact two-sided McNemar p."""
+    """Number of tasks that only one of two evaluations solved, and an exact two-sided p.
+
+    `origins` of the `tasks` are independent. The p is McNemar's if that is all of them.
+    """
 
     only_first: int
     only_second: int
     p: float
+    tasks: int
+    origins: int
+
+    def __str__(self) -> str:
+        kind = "McNemar p" if self.origins == self.tasks else f"p of {self.origins} origins"
+        return f"exact {kind} = {self.p:.2g}"
 
 
 @dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid", allow_inf_nan=False))
@@ -105,6 +97,8 @@ class Evaluation:
         failed: Tasks whose environment failed; they count as not solved.
         strata: [n] value of each task by the name of the stratum, such as its difficulty.
         measures: [n] what the environment measured, by name; None where it measured nothing.
+        origins: [n] number of the first task that each one has its origin in common with; [] if
+            every task has its own.
 
     Raises:
         ValueError: There is not one value for every task, or `failed` has other tasks.
@@ -118,33 +112,40 @@ class Evaluation:
     success: list[bool]
     returns: list[float]
     turns: list[Turns]
-    valid: Share
-    repeated: Share
+    valid: Part
+    repeated: Part
     failed: list[str] = dataclasses.field(default_factory=list)
     strata: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     measures: dict[str, list[float | None]] = dataclasses.field(default_factory=dict)
+    origins: list[Turns] = dataclasses.field(default_factory=list)
 
     def __post_init__(self) -> None:
         named = *self.strata.values(), *self.measures.values()
-        columns: list[Any] = [self.success, self.returns, self.turns, *named]
+        columns: list[Any] = [self.success, self.returns, self.turns, self.groups, *named]
         if not self.task_ids or any(len(one) != len(self.task_ids) for one in columns):
             raise ValueError(f"it needs one value for each of {len(self.task_ids)} tasks")
         if not set(self.task_ids).issuperset(self.failed):
             raise ValueError(f"failed must be tasks of the panel, got {self.failed!r:.60}")
 
     @property
-    def overall(self) -> Interval:
-        """Success over the whole panel."""
-        return compute_wilson(sum(self.success), len(self.success))
+    def groups(self) -> Sequence[int]:
+        """[n] what each task is made from, as a number: tasks with the same one are dependent."""
+        return self.origins or range(len(self.task_ids))
 
     @property
-    def by_stratum(self) -> dict[str, Interval]:
+    def overall(self) -> Share:
+        """Success over the whole panel."""
+        return measure_share(self.success, self.groups)
+
+    @property
+    def by_stratum(self) -> dict[str, Share]:
         """Success of the tasks of each stratum, in alphabetical order under each name."""
-        made: dict[str, Interval] = {}
+        made: dict[str, Share] = {}
         for values in self.strata.values():
-            count = Counter(values)
-            solved = Counter(v for v, ok in zip(values, self.success, strict=True) if ok)
-            made |= {value: compute_wilson(solved[value], count[value]) for value in sorted(count)}
+            for value in sorted(set(values)):
+                own = [row for row, other in enumerate(values) if other == value]
+                solved = [self.success[row] for row in own]
+                made[value] = measure_share(solved, [self.groups[row] for row in own])
         return made
 
     def read_measure(self, name: str) -> NDArray[np.float64]:
@@ -185,7 +186,10 @@ class Evaluation:
 
     def describe_measure(self, name: str) -> str:
         """Mean of a measure with its 95% interval, "–" if no task has it."""
-        return describe_mean(self.read_measure(name)) if name in self.measures else "–"
+        if name not in self.measures:
+            return "–"
+        rows = [row for row, value in enumerate(self.measures[name]) if value is not None]
+        return describe_mean(self.read_measure(name), [self.groups[row] for row in rows])
 
     def save(self, path: Path) -> None:
         """Write as JSON, atomically."""
@@ -209,33 +213,33 @@ def load(path: Path) -> Evaluation:
     return read_json(path, Evaluation)
 
 
-def compute_wilson(successes: int, count: int) -> Interval:
-    """Success rate of at least one trial with its Wilson 95% interval."""
-    from scipy.stats import binomtest
-
-    low, high = binomtest(successes, count).proportion_ci(method="wilson")
-    return Interval(successes, count, float(low), float(high))
+def describe_share(share: Share) -> str:
+    """Successes, their share and its 95% interval."""
+    percent = f"{share.share:.0%} [{100 * share.low:.0f}–{100 * share.high:.0f}%]"
+    return f"{share.count}/{share.total}  {percent}"
 
 
-def describe_mean(values: NDArray[np.float64]) -> str:
-    """Mean of values [m] with its 95% interval by Student's t, which one value has not."""
-    from scipy.stats import sem, t
+def describe_mean(values: NDArray[np.float64], groups: Sequence[int]) -> str:
+    """Mean of values [m] with its 95% interval by Student's t, which one group has not."""
+    from scipy.stats import t
 
-    mean = float(values.mean())
-    if len(values) == 1 or np.ptp(values) == 0:
+    mean, (variance, count) = float(values.mean()), vary_mean(values, groups)
+    if count == 1 or np.ptp(values) == 0:
         return f"{mean:.3g}"
-    low, high = t.interval(0.95, len(values) - 1, mean, sem(values))
-    return f"{mean:.3g} [{low:.3g}–{high:.3g}]"
+    half = t.ppf(0.975, count - 1) * sqrt(variance)
+    return f"{mean:.3g} [{mean - half:.3g}–{mean + half:.3g}]"
 
 
 def compare_paired(first: Evaluation, second: Evaluation) -> Paired:
-    """Exact McNemar test of two evaluations of the same panel: binomial on the disagreements.
+    """Exact test of two evaluations of the same panel, by exchange of what they solved.
+
+    If they are alike, both results of all tasks of an origin may be exchanged: p is the share of
+    the 2^m exchanges of m origins whose difference of success is at least as far from 0. With one
+    task an origin it is McNemar's exact test.
 
     Raises:
         PanelError: Their panels differ.
     """
-    from scipy.stats import binomtest
-
     if first.panel_hash != second.panel_hash or first.task_ids != second.task_ids:
         raise PanelError(
             f"panels differ: {first.split} {first.panel_hash} of {len(first.task_ids)} tasks and "
@@ -244,8 +248,14 @@ def compare_paired(first: Evaluation, second: Evaluation) -> Paired:
         )
     one, other = np.array(first.success, bool), np.array(second.success, bool)
     lost, won = int((one & ~other).sum()), int((other & ~one).sum())
-    p = float(binomtest(won, won + lost).pvalue) if won + lost else 1.0
-    return Paired(only_first=lost, only_second=won, p=p)
+    groups = np.unique(first.origins or second.groups, return_inverse=True)[1]
+    sums = np.bincount(groups, weights=other.astype(float) - one).astype(int)
+    chance = np.ones(1)  # of each difference, from -n to n in steps of 2
+    for size in np.abs(sums):
+        chance = np.pad(chance, (0, size)) / 2 + np.pad(chance, (size, 0)) / 2
+    far = np.abs(np.arange(len(chance)) * 2 - (len(chance) - 1)) >= abs(won - lost)
+    p = min(float(chance[far].sum()), 1.0)
+    return Paired(lost, won, p, tasks=len(one), origins=len(sums))
 
 
 def make_table(result: Evaluation, *, before: Evaluation | None = None) -> Group:
@@ -259,11 +269,12 @@ def make_table(result: Evaluation, *, before: Evaluation | None = None) -> Group
     from agent_envs.cli.console import DataTable, show_data
 
     note = "Intervals are Wilson's, 95%."
+    if (kept := len(set(result.groups))) < len(result.task_ids):
+        note = f"Intervals are Wilson's, 95%, of tasks made from {kept} origins."
     if before:
         test = compare_paired(before, result)
         note = (
-            f"{test.only_second} tasks newly solved, {test.only_first} newly failed: exact McNemar "
-            f"p = {test.p:.2g}. {note}"
+            f"{test.only_second} tasks newly solved, {test.only_first} newly failed: {test}. {note}"
         )
     title = f"{result.split} ({result.source}), {len(result.task_ids)} tasks, {result.decoding}"
     if result.failed:
@@ -273,8 +284,9 @@ def make_table(result: Evaluation, *, before: Evaluation | None = None) -> Group
     for name in ("", *shown):
         made.add_column(name, no_wrap=True)
     for value in result.by_stratum:
-        made.add_row(value, *(str(one.by_stratum.get(value, "")) for one in shown.values()))
-    made.add_row("overall", *(str(one.overall) for one in shown.values()))
+        shares = [one.by_stratum.get(value) for one in shown.values()]
+        made.add_row(value, *("" if one is None else describe_share(one) for one in shares))
+    made.add_row("overall", *(describe_share(one.overall) for one in shown.values()))
     made.add_row("valid turns", *(f"{one.valid:.1%}" for one in shown.values()))
     for name in result.measures:
         made.add_row(name, *(one.describe_measure(name) for one in shown.values()))
@@ -314,6 +326,11 @@ def summarize(
         for turn, step in enumerate(one.steps)
     ]
     valid, repeated = np.mean(turns, axis=0) if turns else (0.0, 0.0)
+    seen: dict[str, int] = {}
+    origins = [
+        seen.setdefault(panel.origins.get(task_id, task_id), row)
+        for row, task_id in enumerate(panel.task_ids)
+    ]
     return Evaluation(
         split=panel.split,
         source=panel.source,
@@ -333,4 +350,5 @@ def summarize(
         measures={
             name: [one.measures.get(name) if one else None for one in played] for name in measures
         },
+        origins=origins if len(seen) < len(origins) else [],
     )

@@ -1,23 +1,34 @@
-"""Panel: a split's ordered tasks, with a hash that is the same on every machine."""
+"""Panel: a split's ordered tasks, with a hash that is the same on every machine.
+
+And the share of tasks that is solved, with an interval that counts tasks of one origin as what they
+are worth.
+"""
 
 from __future__ import annotations
 
 import difflib
 import json
 from bisect import bisect
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
+from math import inf, sqrt
 from operator import index
 from pathlib import Path
-from typing import Any
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 COMPARED = 64
 """How many names `nearest` compares; of a longer list, those with a similar beginning or end."""
 SHOWN = 200  # characters of a wrong name that are compared and quoted
+_Z = NormalDist().inv_cdf(0.975)
 
 
 @dataclass(frozen=True)
@@ -30,6 +41,7 @@ class Panel:
         "alfworld:json_games".
     origins: by task, what it was made from, the same in every panel that has a task made from it;
         a policy is not evaluated on what it was trained on. Tasks without one are not compared.
+        Intervals and tests count the tasks of an origin as dependent.
 
     Raises:
         ValueError: no task, or a task that is listed twice.
@@ -112,6 +124,89 @@ class Panel:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Panel:
         return self
+
+
+def find_copies(contents: Mapping[str, Hashable]) -> dict[str, str]:
+    """The origins of tasks whose whole content another task of a panel has, too."""
+    count = Counter(contents.values())
+    return {task: str(content) for task, content in contents.items() if count[content] > 1}
+
+
+@dataclass(frozen=True)
+class Share:
+    """The share `count / total` with Wilson's 95% interval [low, high] in [0, 1].
+
+    worth: how many independent ones the total is worth, by default all.
+    """
+
+    count: int
+    total: int
+    worth: float | None = None
+
+    @property
+    def share(self) -> float:
+        """`count / total`."""
+        return self.count / self.total
+
+    @property
+    def low(self) -> float:
+        """Lower end of the interval."""
+        return max(0.0, self._centre - self._half) if self.count else 0.0
+
+    @property
+    def high(self) -> float:
+        """Upper end of the interval."""
+        return min(1.0, self._centre + self._half) if self.count < self.total else 1.0
+
+    @property
+    def _centre(self) -> float:
+        return (self.share * self._size + _Z**2 / 2) / (self._size + _Z**2)
+
+    @property
+    def _half(self) -> float:
+        spread = self.share * (1 - self.share) * self._size + _Z**2 / 4
+        return _Z * sqrt(spread) / (self._size + _Z**2)
+
+    @property
+    def _size(self) -> float:
+        return self.total if self.worth is None else self.worth
+
+    def __str__(self) -> str:
+        return f"{self.share:.1%} [{self.low:.1%}, {self.high:.1%}]"
+
+
+def measure_share(solved: Sequence[bool], groups: Sequence[Any]) -> Share:
+    """The share of tasks [n] that is solved, its interval that of as many as these are worth.
+
+    A task is worth as many independent ones as have the variance of the mean that `vary_mean` finds
+    (Kish 1965, the design effect), at least one a group. Where all or none are solved, which tells
+    nothing about the variance, a group counts as one task.
+
+    Args:
+        solved: [n] whether each task was solved.
+        groups: [n] what each task is made from.
+    """
+    share = float(np.mean(solved))
+    variance, count = vary_mean(solved, groups)
+    worth: float = count
+    if 0 < share < 1:
+        alone = share * (1 - share)
+        worth = min(max(alone / variance, count), len(solved)) if variance else len(solved)
+    return Share(sum(solved), len(solved), worth)
+
+
+def vary_mean(values: ArrayLike, groups: Sequence[Any]) -> tuple[float, int]:
+    """The variance of the mean of values [n], and the number m of groups.
+
+    Values of a group are dependent, groups are not: m / (m - 1) Σ_g (Σ_{i in g} (x_i - x̄))² / n²,
+    infinite for one group, and s² / n where each value has its own (Liang and Zeger 1986).
+    """
+    own = np.asarray(values, float)
+    numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
+    sums = np.bincount([numbers[group] for group in groups], weights=own - own.mean())
+    count = len(sums)
+    variance = count / (count - 1) * float(sums @ sums) / len(own) ** 2 if count > 1 else inf
+    return variance, count
 
 
 def nearest(given: str, known: Iterable[str]) -> str:

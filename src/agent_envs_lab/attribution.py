@@ -60,6 +60,7 @@ class Attribution:
             [N]; it is normalised within states if tasks have several rollouts.
         advantage: Step-level advantage of each turn, [N] (Eq. 7); 0 where a state occurs once.
         success: Whether the episode of each turn succeeded, [N].
+        task: Number of the task of each turn, [N]; turns of a task are dependent.
     """
 
     gains: NDArray[np.float64]
@@ -68,6 +69,7 @@ class Attribution:
     unusual: NDArray[np.int64]
     advantage: NDArray[np.float64]
     success: NDArray[np.bool_]
+    task: NDArray[np.int64]
 
     def list_measures(self) -> dict[str, NDArray[np.float64]]:
         """Values of turns by name: of all, and of outliers and inliers where there are both."""
@@ -83,6 +85,16 @@ class Attribution:
             "success": self.success * 1.0,
         }
         return made | _split(columns, out)
+
+    def list_tasks(self, name: str) -> list[int]:
+        """The task of each value of a measure."""
+        kept = [0, -1, 1]
+        if name.endswith("_inliers"):
+            kept = [0]
+        elif name.endswith("_outliers") or name.startswith("outliers_"):
+            kept = [-1, 1]
+        tasks: list[int] = self.task[np.isin(self.unusual, kept)].tolist()
+        return tasks
 
     @property
     def mean(self) -> NDArray[np.float64]:
@@ -152,6 +164,7 @@ def attribute(policy: Policy, episodes: Sequence[Episode], *, tokens: int) -> At
         unusual=(values > high).astype(int) - (values < low),
         advantage=method.step_advantage(columns),
         success=np.array([one.success for one in episodes])[columns.trajectory],
+        task=columns.group_of_turn,
     )
 
 
@@ -244,8 +257,11 @@ def table(results: dict[str, Attribution]) -> Table:
     for i, part in enumerate(PARTS):
         cells = [f"{r.mean[i]:+.2f} ({r.share[i]:.0%})" for r in results.values()]
         made.add_row(part, *cells)
-    measured = [one.list_measures() for one in results.values()]
-    for name in dict.fromkeys(name for one in measured for name in one):
-        cells = [evaluation.describe_mean(one[name]) if name in one else "–" for one in measured]
+    measured = [(one.list_measures(), one.list_tasks) for one in results.values()]
+    for name in dict.fromkeys(name for values, _ in measured for name in values):
+        cells = [
+            evaluation.describe_mean(values[name], tasks(name)) if name in values else "–"
+            for values, tasks in measured
+        ]
         made.add_row(name, *cells)
     return made

@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from rich.console import Group
 
     from agent_envs.evaluation import Evaluation, Paired
+    from agent_envs.panels import Share
 
 _TASKS = 5  # most tasks that are named
 _NAMES = ("name", "about")
+_ROUNDING = 1e-12
 
 
 class CompareError(ValueError):
@@ -98,7 +100,8 @@ def difference(first: Evaluation, second: Evaluation) -> Difference:
     """Difference of two evaluations of one panel, paired by task.
 
     The interval combines the Wilson intervals l..u of both rates p, with the correlation φ of the
-    outcomes of a task (Newcombe 1998, Statistics in Medicine 17, 2635-2650, method 10):
+    outcomes of a task (Newcombe 1998, Statistics in Medicine 17, 2635-2650, method 10), or of an
+    origin's sums where tasks have one in common:
 
         low = Δ - sqrt(a² - 2φ a b + b²),  a = p₂ - l₂,  b = u₁ - p₁
 
@@ -109,27 +112,28 @@ def difference(first: Evaluation, second: Evaluation) -> Difference:
     """
     test = evaluation.compare_paired(first, second)
     one, two = first.overall, second.overall
-    change = two.rate - one.rate
-    related = _correlation(np.array(first.success, bool), np.array(second.success, bool))
+    change = two.share - one.share
+    related = _correlation(first, second)
 
     def reach(a: float, b: float) -> float:
         return sqrt(max(0.0, a * a - 2 * related * a * b + b * b))
 
-    low = change - reach(two.rate - two.low, one.high - one.rate)
-    high = change + reach(two.high - two.rate, one.rate - one.low)
+    low = change - reach(two.share - two.low, one.high - one.share)
+    high = change + reach(two.high - two.share, one.share - one.low)
     return Difference(change, max(-1.0, low), min(1.0, high), test)
 
 
-def _correlation(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> float:
-    """φ of the 2×2 table of two outcomes, corrected for continuity if it is positive."""
-    both, neither = int((one & other).sum()), int((~one & ~other).sum())
-    lost, won = int((one & ~other).sum()), int((~one & other).sum())
-    margins = (both + lost) * (won + neither) * (both + won) * (lost + neither)
-    if not margins:
+def _correlation(first: Evaluation, second: Evaluation) -> float:
+    """φ of the sums of origins, corrected for continuity if it is positive."""
+    groups = np.unique(first.origins or second.groups, return_inverse=True)[1]
+    solved = [np.array(each.success, float) for each in (first, second)]
+    sums = [np.bincount(groups, weights=one - one.mean()) for one in solved]
+    spread = sqrt((sums[0] @ sums[0]) * (sums[1] @ sums[1]))
+    if spread < _ROUNDING:
         return 0.0
-    excess = both * neither - lost * won
-    corrected = max(excess - len(one) / 2, 0.0) if excess > 0 else float(excess)
-    return corrected / sqrt(margins)
+    related = float(sums[0] @ sums[1]) / spread
+    correction = 1 / (2 * len(sums[0]) * solved[0].std() * solved[1].std())
+    return max(related - correction, 0.0) if related > 0 else related
 
 
 def settings(first: Side, second: Side) -> list[tuple[str, str, str]]:
@@ -184,7 +188,7 @@ def table(first: Side, second: Side) -> Group:
     span = f"[{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
     said = [
         "",
-        f"second - first: {change} points {span}, exact McNemar p = {found.test.p:.2g}",
+        f"second - first: {change} points {span}, {found.test}",
         f"solved by the second alone: {_count_solved(one, other, won=True)}",
         f"solved by the first alone: {_count_solved(one, other, won=False)}",
         *notes(first, second),
@@ -194,8 +198,8 @@ def table(first: Side, second: Side) -> Group:
     )
 
 
-def _short(rate: evaluation.Interval | None) -> str:
-    return "–" if rate is None else str(rate)
+def _short(share: Share | None) -> str:
+    return "–" if share is None else evaluation.describe_share(share)
 
 
 def _count_solved(one: Evaluation, other: Evaluation, *, won: bool) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,14 +17,6 @@ RESAMPLES = 2000
 """Bootstrap samples of an interval."""
 FEWEST = 8
 """Groups below which there is no interval: the bootstrap's are then far too narrow."""
-LEVEL = 0.95
-_SERIES = (
-    ((1, 1), 4),
-    ((3, 16, 5), 96),
-    ((-15, 17, 19, 3), 384),
-    ((-945, -1920, 1482, 776, 79), 92160),
-)
-"""Coefficients of z, z³, z⁵, ... and their divisor in each term of the quantile of Student's t."""
 
 
 @dataclass(frozen=True)
@@ -119,18 +110,6 @@ def average(scores: Sequence[Score]) -> Score:
 
 def tail(groups: int) -> float:
     """Share of bootstrap samples beyond each end of an interval over so many groups, 2 or more."""
-    widened = math.sqrt(groups / (groups - 1)) * student(groups - 1)
-    return NormalDist().cdf(-widened)
+    from scipy.stats import norm, t
 
-
-def student(freedom: int) -> float:
-    """Upper 2.5% quantile of Student's t, within 0.001 from 5 degrees of freedom on.
-
-    Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5.
-    """
-    z = NormalDist().inv_cdf((1 + LEVEL) / 2)
-    terms = (
-        sum(c * z ** (2 * k + 1) for k, c in enumerate(factors)) / divisor
-        for factors, divisor in _SERIES
-    )
-    return z + sum(term / float(freedom) ** power for power, term in enumerate(terms, 1))
+    return float(norm.cdf(-math.sqrt(groups / (groups - 1)) * t.ppf(0.975, groups - 1)))

@@ -25,20 +25,21 @@ from numpy.typing import NDArray
 
 from agent_envs.contract import AgentEnv
 from agent_envs.experts import experts_of
+from agent_envs.panels import measure_share
 from agent_envs.testing.episodes import (
     Budget,
     CutShort,
     list_inputs,
-    panel_of,
     play_episode,
     write_input,
 )
-from agent_envs_lab.audits.episodes import draw_starts, name_of
+from agent_envs_lab.audits.episodes import draw_starts, group_tasks, name_of
 from agent_envs_lab.audits.evidence import Evidence
-from agent_envs_lab.audits.rewards import EPISODES, RANDOM, Share
+from agent_envs_lab.audits.rewards import EPISODES, RANDOM
 
 if TYPE_CHECKING:
-    from agent_envs.testing.episodes import Actor, Env, Record, Start
+    from agent_envs.panels import Share
+    from agent_envs.testing.episodes import Actor, Env, Record
 
 LIMIT = 0.2
 """The success up to which a rung is no solution."""
@@ -212,8 +213,8 @@ def climb_ladder(
     except CutShort:
         pass
     count = min(map(len, solved.values()))
-    groups = _group_tasks(played, starts[:count])
-    shares = {name: cluster_share(found[:count], groups) for name, found in solved.items() if count}
+    groups = group_tasks(played, starts[:count])
+    shares = {name: measure_share(found[:count], groups) for name, found in solved.items() if count}
     return Ladder(
         name_of(played),
         test,
@@ -224,30 +225,6 @@ def climb_ladder(
         len(memory.episodes),
         cut=count < len(starts),
     )
-
-
-def cluster_share(solved: Sequence[bool], groups: Sequence[str]) -> Share:
-    """Successes with Wilson's interval of as many tasks as these are worth.
-
-    Tasks of a group are alike: the variance of the mean is that of the sums of groups. Where all or
-    none are solved, which tells nothing about that, a group counts as one task.
-
-    Args:
-        solved: Whether each task was solved.
-        groups: What each task is made from.
-    """
-    count, total = sum(solved), len(solved)
-    sizes = Counter(groups)
-    worth = float(len(sizes))
-    if 0 < count < total:
-        share = count / total
-        sums: dict[str, float] = defaultdict(float)
-        for one, group in zip(solved, groups, strict=True):
-            sums[group] += one - share
-        factor = len(sizes) / max(len(sizes) - 1, 1)
-        variance = factor * sum(value**2 for value in sums.values()) / total**2
-        worth = min(max(share * (1 - share) / variance, worth), total) if variance else total
-    return Share(count, total, worth)
 
 
 class Memory:
@@ -598,12 +575,3 @@ def _is_solved(turns: Sequence[Record]) -> bool:
 
 def _show(observation: Any) -> str:
     return observation if isinstance(observation, str) else ""
-
-
-def _group_tasks(env: Env, starts: Sequence[Start]) -> list[str]:
-    """What each task is made from: its origin in the panel, else the task itself."""
-    panel = panel_of(env)
-    if panel is None:
-        return [str(start.seed) for start in starts]
-    ids = [panel.at(start.task) for start in starts]
-    return [panel.origins.get(one, one) for one in ids]

@@ -163,11 +163,12 @@ def _tell_unread(estimator: Callable[..., Any], turns: Turns) -> None:
     if turns.turn_reward is not None and "turn_reward" in getattr(estimator, "needs", ()):
         told = np.append(np.bincount(turns.trajectory, turns.turn_reward.sum(axis=1)), 0.0)
         paid = min(paid, paid - told, key=lambda one: float(np.abs(one).max()))
-    most = np.abs(paid).argmax()
     rounding = 1e-6 * np.abs(turns.reward).max(initial=0.0)
-    if abs(paid[most]) <= rounding:
-        return
-    name, added = type(estimator).__name__, f"{paid[most]:+.3g} to that of trajectory {most}"
-    remedy = "leave out what pays (but LastReward), or choose a method that reads it, e.g. GiGPO"
-    said = f"{name} reads outcomes and no rewards of turns, which add {added}: {remedy}"
-    warnings.warn(said, stacklevel=3)
+    if np.abs(paid).max() > rounding:  # the same words at every step are printed once
+        remedy = (
+            "leave out what pays (but LastReward), or choose a method that reads it, e.g. GiGPO"
+        )
+        said = (
+            f"{type(estimator).__name__} reads outcomes, and turns were paid beside them: {remedy}"
+        )
+        warnings.warn(said, stacklevel=3)

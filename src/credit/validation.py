@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from dataclasses import MISSING, fields
 from functools import partial
 from numbers import Integral, Real
 from typing import (
@@ -119,6 +120,9 @@ def as_numbers(name: str, given: Any) -> NDArray[Any]:
     Raises:
         TypeError: A value is not a number.
     """
+    if np.ma.is_masked(given):
+        row = int(np.argwhere(np.ma.getmaskarray(given))[0][0])
+        raise TypeError(f"{name} row {row} is masked; give a number in every row")
     plain = np.asarray(given)
     if plain.dtype.kind == "O":
         plain = np.asarray(plain.tolist())
@@ -195,17 +199,47 @@ Weight: TypeAlias = Annotated[float, nonnegative("it weights an advantage")]
 Penalty: TypeAlias = Annotated[float, nonnegative("it is subtracted from the outcome")]
 
 
+def find_unread(kind: Any, given: Mapping[str, Any]) -> dict[str, str]:
+    """Options that change nothing with others as given, each with the condition in `kind.unread`.
+
+    An option at its default is none of them.
+    """
+    conditions: dict[str, str] = getattr(kind, "unread", {})
+    values = {
+        one.name: one.default if one.default_factory is MISSING else one.default_factory()
+        for one in (fields(kind) if conditions else ())
+    }
+    changed = {name for name, one in given.items() if name in values and one != values[name]}
+    values |= given
+    found: dict[str, str] = {}
+    for condition, names in conditions.items():
+        name, _, value = condition.partition("=")
+        given_value = values[name]
+        if value == (f"{given_value:g}" if isinstance(given_value, Real) else str(given_value)):
+            found |= dict.fromkeys(changed.intersection(names.split()), condition)
+    return found
+
+
+def refuse_unread(options: Any) -> None:
+    """Raise ValueError at the first option that changes nothing, as `find_unread` says."""
+    for name, why in find_unread(type(options), vars(options)).items():
+        given = f"{name}={getattr(options, name)!r:.60}"
+        raise ValueError(f"{given} is not read with {why}; leave out one, or change the other")
+
+
 class Options:
     """Base of frozen dataclasses of options, which checks them when one is made.
 
     A field annotated with `Literal` takes one of its strings. A field annotated with
-    `Annotated[type, check]` takes what `check(name, value)` does not refuse.
+    `Annotated[type, check]` takes what `check(name, value)` does not refuse. `unread` has by
+    condition, "mode=raw", the fields that are not read then, and take only their default.
 
     Raises:
-        ValueError: An option is out of range.
+        ValueError: An option is out of range, or not read.
         TypeError: An option has another type.
     """
 
+    unread: ClassVar[dict[str, str]] = {}
     _checks: ClassVar[list[tuple[str, Check]]]
 
     def __init_subclass__(cls) -> None:
@@ -219,3 +253,4 @@ class Options:
     def __post_init__(self) -> None:
         for name, check in self._checks:
             check(name, getattr(self, name))
+        refuse_unread(self)

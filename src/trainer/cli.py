@@ -228,7 +228,7 @@ def evaluate(
     page = make_console()
     if out is not None:  # first, so that nothing is lost where the panels differ
         result.save(out)
-        page.print(f"saved in {out}")
+        page.print(f"saved in {out}", soft_wrap=True)
     page.print(evaluation.make_table(result, before=other))
 
 
@@ -266,7 +266,7 @@ def report(run: Annotated[Path, typer.Argument(help="A run folder.")]) -> None:
     """Write report.html into a run folder, also while the run is still going."""
     from trainer.run.report import write
 
-    make_console().print(write(run))
+    make_console().print(write(run), soft_wrap=True)
 
 
 def recipes(
@@ -313,4 +313,4 @@ def _print_summary(folder: Path, page: Console) -> None:
         (first, start), (last, end) = found[0], found[-1]
         page.print(f"\nevaluation, step {first} against step {last}" if last > first else "")
         page.print(make_table(end, before=start if last > first else None))
-    page.print(f"run     {folder}\nreport  {folder / 'report.html'}")
+    page.print(f"run     {folder}\nreport  {folder / 'report.html'}", soft_wrap=True)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Container, Iterator, Mapping
 from inspect import signature
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from agent_envs.machine import explain_error
+from credit.validation import refuse_unread
 from trainer.errors import RecipeError
 
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
@@ -25,6 +26,15 @@ NonNegative = Annotated[float, Field(ge=0)]
 AboveZero = Annotated[float, Field(gt=0)]
 NotAboveZero = Annotated[float, Field(le=0)]
 _Options = TypeVar("_Options")
+
+
+class Section:
+    """Base of dataclasses of options some of which are not read with others, see `find_unread`."""
+
+    unread: ClassVar[dict[str, str]] = {}
+
+    def __post_init__(self) -> None:
+        refuse_unread(self)
 
 
 def make_options(kind: type[_Options], given: Mapping[str, Any], section: str = "") -> _Options:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, field
+from dataclasses import asdict, field, fields, is_dataclass
 from difflib import SequenceMatcher
 from heapq import nlargest
 from pathlib import Path
@@ -21,15 +21,26 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+import credit
 from agent_envs.cli.options import parse_assignment
 from agent_envs.machine import write_text
+from credit.validation import find_unread
 from trainer import recipes
 from trainer.engine import EngineOptions, Sampling
 from trainer.errors import Problems, RecipeError
 from trainer.learn.sft import Sft
 from trainer.learn.update import Update
 from trainer.model.policy import Model
-from trainer.options import STRICT, Count, Positive, Threads, flatten, make_options, refuse_broken
+from trainer.options import (
+    STRICT,
+    Count,
+    Positive,
+    Section,
+    Threads,
+    flatten,
+    make_options,
+    refuse_broken,
+)
 from trainer.play.environments import Env, Eval, PromptOptions
 from trainer.play.partner import PartnerOptions
 
@@ -127,9 +138,6 @@ class Recipe:
             "engine.name=vllm and engine.urls, or sampling.actors=0": (
                 sampling.actors and not engine.urls
             ),
-            'engine.urls and engine.options belong to engine.name="vllm"': (
-                engine.name == "own" and (engine.urls or engine.options)
-            ),
             f"sampling.recorded needs credit.name=dpo, got {self.credit.name!r}: all other "
             "estimators learn from the policy's own rollouts": (
                 sampling.recorded and self.credit.name != "dpo"
@@ -152,6 +160,7 @@ def load(recipe: str | Path | recipes.Composition, overrides: Iterable[str] = ()
         settings, tree = recipe.settings, recipe.tree()
     elif os.path.isfile(config := Path(recipe) / "config.toml"):
         tree = _read_run(config)
+        _drop_unread(tree, None)
     else:
         words = [recipe] if os.path.isfile(recipe) else str(recipe).split()
         made = recipes.compose(words, overrides)
@@ -168,10 +177,7 @@ def load(recipe: str | Path | recipes.Composition, overrides: Iterable[str] = ()
     for key, value in pairs:
         recipes.set_option(tree, key, value)
     _drop_unused_models(tree, shipped)
-    update = tree.get("update", {})
-    for name in ("kl_coefficient", "kl_target") * (update.get("kl") == "none"):
-        if update.get(name) == shipped.get(("update", name)):
-            update.pop(name, None)  # nothing reads it
+    _drop_unread(tree, shipped, {key for key, _ in pairs})
     with problems.note():
         parsed = parse(tree)
     problems.refuse()
@@ -190,6 +196,41 @@ def _drop_unused_models(tree: dict[str, Any], shipped: Mapping[recipes.Key, Any]
                 shipped.get((*above, *key.split("."))) == value for key, value in flatten(options)
             ):
                 del section["models"][name]
+
+
+def _drop_unread(
+    tree: dict[str, Any],
+    shipped: Mapping[recipes.Key, Any] | None,
+    given: Container[recipes.Key] = (),
+) -> None:
+    """Leave out options that nothing reads and that are shipped, or were switched off later.
+
+    Those of a run, `shipped` None, are all left out.
+    """
+    parts: dict[str, Any] = dict(_iter_sections(Recipe()))
+    chosen = tree.get("credit", {}).get("name", Credit.name)
+    if chosen in credit.names():
+        parts["credit.options."] = credit.make(chosen)
+    for path, part in parts.items():
+        table: Any = tree
+        *above, _ = path.split(".")
+        with suppress(AttributeError):  # no table: `parse` refuses it
+            for name in above:
+                table = table.get(name, {})
+            for name, why in find_unread(type(part), table).items():
+                key, switch = (*above, name), (*above, why.partition("=")[0])
+                old = shipped is None or table[name] == shipped.get(key)
+                if old or (switch in given and key not in given):
+                    table[name] = getattr(part, name)  # the default
+
+
+def _iter_sections(options: Any, path: str = "") -> Iterator[tuple[str, Section]]:
+    """The sections in options that have a table `unread`, each with its dotted path."""
+    if isinstance(options, Section):
+        yield path, options
+    for one in fields(options):
+        if is_dataclass(part := getattr(options, one.name)):
+            yield from _iter_sections(part, f"{path}{one.name}.")
 
 
 def parse(tree: Mapping[str, Any]) -> Recipe:

@@ -11,14 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_envs.panels import Panel
+from agent_envs.panels import Panel, Share, measure_share
 from trainer.play.records import Episode, Step
 
 evaluations = pytest.importorskip("agent_envs.evaluation", reason="no agent-envs[report]")
 Console = pytest.importorskip("rich.console", reason="no agent-envs[cli]").Console
 pytest.importorskip("scipy", reason="no agent-envs[report]")
 Evaluation, compare_paired = evaluations.Evaluation, evaluations.compare_paired
-compute_wilson = evaluations.compute_wilson
 
 
 def evaluation(success, **changes):
@@ -41,20 +40,20 @@ def evaluation(success, **changes):
 
 def test_wilson_by_hand():
     # 10 of 10, z = 1.959964, z^2 = 3.841459: low = 10 / (10 + 3.841459) = 0.722467, high = 1
-    assert compute_wilson(10, 10).low == pytest.approx(0.722467, abs=1e-6)
-    assert compute_wilson(10, 10).high == pytest.approx(1.0)
+    assert Share(10, 10).low == pytest.approx(0.722467, abs=1e-6)
+    assert Share(10, 10).high == 1.0
     # 50 of 100: 0.5 -+ z sqrt(0.25/100 + z^2/40000) / (1 + z^2/100) = 0.5 -+ 0.096168
-    assert compute_wilson(50, 100).low == pytest.approx(0.403832, abs=1e-6)
-    assert compute_wilson(50, 100).high == pytest.approx(0.596168, abs=1e-6)
-    assert str(compute_wilson(50, 100)) == "50/100  50% [40–60%]"
+    assert Share(50, 100).low == pytest.approx(0.403832, abs=1e-6)
+    assert Share(50, 100).high == pytest.approx(0.596168, abs=1e-6)
+    assert evaluations.describe_share(Share(50, 100)) == "50/100  50% [40–60%]"
 
 
 @given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
 def test_an_interval_holds_its_rate_and_mirrors(pair):
     successes, count = pair
-    one, other = compute_wilson(successes, count), compute_wilson(count - successes, count)
-    assert -1e-12 <= one.low <= one.rate + 1e-12
-    assert one.rate - 1e-12 <= one.high <= 1 + 1e-12
+    one, other = Share(successes, count), Share(count - successes, count)
+    assert -1e-12 <= one.low <= one.share + 1e-12
+    assert one.share - 1e-12 <= one.high <= 1 + 1e-12
     assert one.low == pytest.approx(1 - other.high, abs=1e-9)
 
 
@@ -72,7 +71,7 @@ def test_paired_by_hand():
 def test_by_stratum():
     # rows 0, 2 are "look", rows 1, 3 "pick"
     found = evaluation([True, False, True, True]).by_stratum
-    assert {kind: (x.successes, x.count) for kind, x in found.items()} == {
+    assert {kind: (x.count, x.total) for kind, x in found.items()} == {
         "look": (2, 2),
         "pick": (1, 2),
     }
@@ -113,7 +112,10 @@ def test_summarize_keeps_the_order_of_the_panel(panel):
     assert made.returns == pytest.approx([-0.4, 0.6, 0.0, -0.4])
     assert (made.valid, made.repeated) == (pytest.approx(1 / 3), 0.5)
     assert (made.turns, made.failed) == ([4, 4, 0, 4], ["c"])
-    assert made.panel_hash == panel.hash
+    assert (made.panel_hash, made.origins) == (panel.hash, [])
+    alike = replace(panel, origins={"b": "x", "d": "x"})
+    made = evaluations.summarize(alike, episodes, decoding="greedy", failed=["c"])
+    assert made.origins == [0, 1, 2, 1]
 
 
 def test_a_draw_is_fixed_and_in_order(panel):
@@ -167,8 +169,56 @@ def test_a_measure_of_a_stratum_and_the_mean_over_strata():
 
 def test_a_mean_has_the_interval_of_student():
     # 1 and 3: mean 2, s = sqrt(2), t(0.975, 1) = 12.7062, so 2 -+ 12.7062
-    assert evaluations.describe_mean(np.array([1.0, 3.0])) == "2 [-10.7–14.7]"
-    assert evaluations.describe_mean(np.array([0.5, 0.5])) == "0.5"
+    assert evaluations.describe_mean(np.array([1.0, 3.0]), [0, 1]) == "2 [-10.7–14.7]"
+    assert evaluations.describe_mean(np.array([1.0, 1.0, 3.0, 3.0]), [0, 0, 1, 1]) == (
+        "2 [-10.7–14.7]"
+    )
+    assert evaluations.describe_mean(np.array([0.5, 0.5]), [0, 1]) == "0.5"
+
+
+def test_copies_count_once_in_intervals_means_and_tests():
+    """Four more of 12 hands, each dealt four times, and the same by 12 tasks of their own."""
+    before, after = [False] * 8 + [True] * 4, [False] * 4 + [True] * 8
+    alone = evaluation(before), evaluation(after)
+    origins = [number // 4 * 4 for number in range(48)]
+    scores = {"score": [float(one) for one in np.repeat(after, 4)]}
+    copied = [
+        evaluation(np.repeat(one, 4).tolist(), origins=origins, measures=scores, strata={})
+        for one in (before, after)
+    ]
+    for hands, tasks in zip(alone, copied, strict=True):
+        assert (tasks.overall.low, tasks.overall.high) == pytest.approx(
+            (hands.overall.low, hands.overall.high), abs=0.02
+        )  # a factor of 12 / 11 is for the estimated mean
+    assert compare_paired(*alone).p == compare_paired(*copied).p == 2 / 2**4
+    assert str(compare_paired(*copied)) == "exact p of 12 origins = 0.12"
+    old = replace(copied[0], origins=[])  # saved by an earlier version
+    assert compare_paired(old, copied[1]).p == compare_paired(copied[1], old).p == 0.125
+    assert copied[1].describe_measure("score") == "0.667 [0.354–0.98]"
+    note = str(evaluations.make_table(copied[1], before=copied[0]).renderables[1])
+    assert note.startswith("16 tasks newly solved, 0 newly failed: exact p of 12 origins = 0.12. I")
+    assert note.endswith("95%, of tasks made from 12 origins.")
+
+
+def test_an_origin_counts_by_its_sum():
+    """Origins with +2, +1, -1 tasks: in 6 of 8 exchanges the difference is 2 or more."""
+    first = evaluation([False] * 4 + [True], origins=[0, 0, 2, 2, 4])
+    second = evaluation([True, True, True, False, False], origins=[0, 0, 2, 2, 4])
+    test = compare_paired(first, second)
+    assert (test.only_first, test.only_second, test.p, test.origins) == (1, 3, 0.75, 3)
+
+
+def test_tasks_of_one_origin_are_worth_less_where_they_agree():
+    alone = [str(number) for number in range(40)]
+    fours = [str(number // 10) for number in range(40)]
+    alike = [number < 20 for number in range(40)]
+    mixed = [number % 2 == 0 for number in range(40)]
+    whole = Share(20, 40)
+    assert measure_share(alike, alone).low == pytest.approx(whole.low)
+    assert measure_share(mixed, fours).low == pytest.approx(whole.low)
+    assert measure_share(alike, fours).low < whole.low - 0.1
+    assert measure_share([False] * 40, fours).high > 2 * Share(0, 40).high
+    assert measure_share(mixed, ["one"] * 40).worth == 1
 
 
 def test_named_values_of_episodes_come_into_the_evaluation_in_the_order_of_the_panel():

@@ -170,7 +170,7 @@ def test_released_environments_are_used_again(corridor):
         (Episodes, "Corridor-v0", {"max_turns": 0}, "the options of 'Corridor-v0': max_turns = 0"),
         (Episodes, "Corridor-v0", {"wrappers": {"a:B": 1}}, "wrappers.a:B = 1: Input should be"),
         (Episodes, "Corridor-v0", {"context": "x"}, "Input should be 'history' or 'turn'"),
-        (Episodes, "Corridor-v0", {"template": "a:B"}, "is not read with prompt.context='history'"),
+        (Episodes, "Corridor-v0", {"template": "a:B"}, "is not read with context=history"),
         (text_episodes, "VisualSokoban-v0", {}, "shows images, and this adapter plays text"),
     ],
 )

@@ -21,7 +21,7 @@ from credit.rows import token_advantages
 from .solving import check_releases
 
 # The recorded penalty is for GiGPO; other methods warn that they do not read it.
-pytestmark = pytest.mark.filterwarnings("ignore:.*reads outcomes and no rewards")
+pytestmark = pytest.mark.filterwarnings("ignore:.*turns were paid beside them")
 ROOT = Path(__file__).parents[2]
 THERE = importlib.util.find_spec("trl") is not None
 WITH_TRL = [

@@ -22,7 +22,7 @@ from tests.trainer.conftest import tiny_model, tiny_tokenizer
 from .solving import check_releases, make_twelve, needs
 
 # The recorded penalty is for GiGPO; other methods warn that they do not read it.
-pytestmark = pytest.mark.filterwarnings("ignore:.*reads outcomes and no rewards")
+pytestmark = pytest.mark.filterwarnings("ignore:.*turns were paid beside them")
 PAGE = Path(__file__).parents[2] / "docs" / "integrations" / "verl.md"
 MODULE = "agent_envs_adapters.verl"
 WITH_VERL = needs("verl", "verl")

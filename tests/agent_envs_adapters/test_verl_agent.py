@@ -17,7 +17,7 @@ from agent_envs_adapters.episodes import Episodes
 from .solving import make_twelve, needs
 
 # The recorded penalty is for GiGPO; other methods warn that they do not read it.
-pytestmark = pytest.mark.filterwarnings("ignore:.*reads outcomes and no rewards")
+pytestmark = pytest.mark.filterwarnings("ignore:.*turns were paid beside them")
 PAGE = Path(__file__).parents[2] / "docs" / "integrations" / "verl_agent.md"
 MODULE = "agent_envs_adapters.verl_agent"
 THERE = importlib.util.find_spec("agent_system") is not None

@@ -87,12 +87,15 @@ def by_hand(**changes):
         "unusual": np.array([-1, 1, 0]),
         "advantage": np.array([-1.0, 0.0, 1.0]),
         "success": np.array([False, True, True]),
+        "task": np.array([4, 5, 6]),
     }
     return Attribution(**(columns | changes))
 
 
 def test_measures_of_outliers_and_inliers_by_hand(tmp_path):
-    measures = by_hand().list_measures()
+    measures, tasks = by_hand().list_measures(), by_hand().list_tasks
+    assert all(len(tasks(name)) == len(values) for name, values in measures.items())
+    assert (tasks("outliers_low"), tasks("kl_inliers")) == ([4, 5], [6])
     means = {name: values.mean() for name, values in measures.items()}
     assert means == pytest.approx({
         "kl": 0.3, "attribution": 3.0, "outliers": 2 / 3, "outliers_low": 0.5,

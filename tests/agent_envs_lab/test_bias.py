@@ -124,7 +124,6 @@ PER_TURN = {
 
 
 @few
-@pytest.mark.filterwarnings("ignore:HAS reads outcomes and no rewards")  # its decomposer does
 @pytest.mark.parametrize("method", PER_TURN.values(), ids=PER_TURN)
 def test_constant_pay_gives_no_gradient_by_position_or_state(method, rollouts):
     found = measure(method, WORLDS["stop"], rollouts)

@@ -60,6 +60,16 @@ def test_the_interval_covers_the_truth():
     assert 0.93 <= np.mean(hits) <= 0.99
 
 
+def test_copies_count_once():
+    """Of 12 hands, and of 48 tasks that are four copies of each."""
+    hands = tables(3, 1, 5, 3)
+    copies = [outcomes(np.repeat(one.success, 4)) for one in hands]
+    alike = [replace(one, origins=[row // 4 * 4 for row in range(48)]) for one in copies]
+    alone, told, untold = (difference(*pair) for pair in (hands, alike, copies))
+    assert (told.low, told.high) == pytest.approx((alone.low, alone.high), abs=0.002)
+    assert untold.high - untold.low < 0.7 * (alone.high - alone.low)
+
+
 @pytest.mark.parametrize("counts", [(10, 0, 0, 10), (0, 0, 0, 5), (5, 0, 0, 0), (0, 0, 9, 0)])
 def test_evaluations_without_variation_have_an_interval(counts):
     found = difference(*tables(*counts))

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from agent_envs import AgentEnv, Panel, Turn
-from agent_envs_lab.audits import Share
 from agent_envs_lab.audits.evidence import NOT_SHOWN, REFUTED, SHOWN
-from agent_envs_lab.ladder import Memory, Step, align_slots, climb_ladder, cluster_share, fill_slots
+from agent_envs_lab.ladder import Memory, Step, align_slots, climb_ladder, fill_slots
 
 COUNTS = {"train": 60, "test": 40}
 SYLLABLES = ("Ba", "Ke", "Lo", "Mi", "Su"), ("ra", "ti", "no", "lu"), "nrst"
@@ -155,18 +154,6 @@ def test_nothing_is_shown_without_solved_episodes_or_time_or_tasks():
 
 def test_the_same_seed_gives_the_same_ladder():
     assert climb(Listed, tasks=20) == climb(Listed, tasks=20)
-
-
-def test_tasks_of_one_origin_are_worth_less_where_they_agree():
-    alone = [str(number) for number in range(40)]
-    fours = [str(number // 10) for number in range(40)]
-    alike = [number < 20 for number in range(40)]
-    mixed = [number % 2 == 0 for number in range(40)]
-    whole = Share(20, 40)
-    assert cluster_share(alike, alone).low == pytest.approx(whole.low)
-    assert cluster_share(mixed, fours).low == pytest.approx(whole.low)
-    assert cluster_share(alike, fours).low < whole.low - 0.1
-    assert cluster_share([False] * 40, fours).high > 2 * Share(0, 40).high
 
 
 @pytest.mark.parametrize(

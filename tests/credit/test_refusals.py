@@ -74,7 +74,9 @@ def takes_two(one, two):
 
 
 END = TurnRecord(**RECORD, outcome=1.0, span=(0, 1))
+MASKED = np.ma.array([1.0, 0.0], mask=[False, True])
 REFUSED: dict[str, tuple[Any, str]] = {
+    "masked": (turns(outcome=MASKED), "^outcome row 1 is masked; give a number in every row"),
     # Turns
     "turns, lengths of trajectories": (turns(outcome=[1.0]), "outcome has 1 rows, group has 2"),
     "turns, lengths of turns": (turns(entropy=[0.1]), "entropy has 1 rows, trajectory has 3"),
@@ -257,9 +259,9 @@ def test_every_option_is_checked_when_it_is_given(name, value):
 
 
 def test_paid_turns_that_a_method_does_not_read_are_told():
-    """A penalty of 0.1 on the second trajectory; the environment's own payments cancel out."""
-    paid = batch([2, 2], [1.0, 0.5], [0, 0], reward=[0.0, 0.0, -0.1, 0.0])
-    told = r"^GRPO reads outcomes and no .* which add -0\.1 to that of trajectory 1: leave out"
+    """0.1 for the first trajectory, and off the second; an environment's own pay cancels out."""
+    paid = batch([2, 2], [1.0, 0.5], [0, 0], reward=[0.1, 0.0, -0.1, 0.0])
+    told = "^GRPO reads outcomes, and turns were paid beside them: leave out what pays"
     with pytest.warns(UserWarning, match=told):
         credit.estimate(credit.GRPO(), paid)
     for reward in ([0.3, -0.3, 0.2, -0.2], [0.0] * 4):
@@ -267,3 +269,4 @@ def test_paid_turns_that_a_method_does_not_read_are_told():
     credit.estimate(credit.GRPO(), batch([], [], []))
     credit.estimate(credit.GiGPO(), paid)
     credit.estimate(lambda turns: turns.reward, paid)
+    credit.estimate(credit.HAS(decomposer=lambda turns: turns.reward), paid)

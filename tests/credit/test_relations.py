@@ -1,5 +1,8 @@
 """Relations that hold for every method on any batch, checks of options, and public names."""
 
+from copy import copy
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -33,6 +36,17 @@ WITHIN_GROUPS = sorted(METHODS.keys() - ACROSS)
 COMPARING = sorted(METHODS.keys() - {"empg", "rebn", "reinforce", "reinforce_pp", "signal"})
 ORDER_BLIND = [name for name in WITHIN_GROUPS if name != "gigpo similar"]
 few = settings(max_examples=10)
+UNREAD = [
+    (name, condition, option)
+    for name, made in METHODS.items()
+    if name in credit.names()
+    for condition, options in getattr(made, "unread", {}).items()
+    for option in options.split()
+]
+TEXTS = {
+    "entropy": "shannon", "penalty": "single", "estimator": "k3", "singleton": "raw",
+    "scale": "max", "weights": "paper", "column": "mine",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", sorted(METHODS))
@@ -44,6 +58,28 @@ def test_one_finite_number_per_turn_the_same_at_every_call(name, turns):
     assert np.isfinite(advantage).all()
     assert np.array_equal(METHODS[name](turns), advantage)
     advantage[:] = 0  # the caller may write to the result
+
+
+@pytest.mark.parametrize(("name", "condition", "option"), UNREAD)
+@given(turns=batches())
+@few
+def test_what_is_not_read_changes_nothing_and_is_refused(name, condition, option, turns):
+    key, _, value = condition.partition("=")
+    made = credit.make(name, **{key: type(getattr(METHODS[name], key))(value)})
+    default = getattr(made, option)
+    other = TEXTS.get(option) or (default + 1 if type(default) is int else default / 2 + 0.35)
+    with pytest.raises(ValueError, match=rf"^{option}=.* is not read with {condition}; leave out"):
+        replace(made, **{option: other})
+    changed = copy(made)
+    object.__setattr__(changed, option, other)  # as if it were not refused
+    both = [each(turns, np.random.default_rng(0)) for each in (changed, made)]
+    assert both[0] == pytest.approx(both[1], abs=1e-5)
+    for one, two in (
+        zip(*(each.weights(turns) for each in (made, changed)), strict=True)
+        if (name.startswith("stapo"))
+        else ()
+    ):
+        assert one.tolist() == two.tolist()
 
 
 @pytest.mark.parametrize("name", [*ORDER_BLIND, *sorted(ACROSS)])

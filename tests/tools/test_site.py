@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.site import environments, measured, picture
+from tools.site import environments, measured, methods, picture
 from tools.site.check import problems
 from tools.site.html import clipped, markdown, plain, table
 
@@ -44,6 +44,24 @@ def test_every_environment_has_a_page():
     for name in environments.registered():
         lines = measured.of_environment(name)
         assert sum("met again in" in line for line in lines) >= 1, name
+
+
+def test_every_method_has_a_worked_episode():
+    truth = picture.worked()
+    for method in methods.all_methods():
+        section = methods.worked(method, truth)
+        assert section.count("<table>") == 2, method.title
+        assert section.count("<tr>") == 2 + 9 + 15, method.title  # heads, a success, a failure
+
+
+def test_tables_of_the_pages():
+    with pytest.raises(ValueError, match=r"no table that starts with '\| moon \|'"):
+        measured.rows("audit.md", "| moon |")
+    assert any("has_turnrd_film" in line for line in measured.cost(["has"]))  # with its variants
+    assert not any("`gigpo`" in line for line in measured.cost(["has"]))
+    assert measured.cost(["kevin"]) == ["Not measured.", ""]
+    assert "(../results.md#istar-again)" in "\n".join(measured.study(["istar"]))
+    assert "istar-again" not in "\n".join(measured.study(["grpo", "grpo_or"]))
 
 
 def test_what_is_wrong_with_a_site(tmp_path):

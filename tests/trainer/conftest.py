@@ -78,6 +78,7 @@ SHORT = [
     "update.learning_rate=3e-4", "update.kl=k3", "update.kl_coefficient=0.02",
     "update.kl_target=0.01", "eval.tasks=3", "eval.every=3",
 ]  # fmt: skip
+COLD = [one for one in SHORT if not one.startswith("sft.")]
 """A short run; with `decode=admissible` a random policy succeeds now and then."""
 CRITIC = "credit.model=critic credit.models.critic.learning_rate=1e-3"
 PRM = "credit.models.prm.learning_rate=1e-3"
@@ -179,7 +180,8 @@ def tiny_eyes(tokenizer: PreTrainedTokenizerFast) -> Qwen2_5_VLForConditionalGen
 
 
 def short(model, *options):
-    return recipe.load("alfworld mgr pocket", [*SHORT, f"policy.model={model}", *options])
+    base = COLD if "sft.steps=0" in options else SHORT
+    return recipe.load("alfworld mgr pocket", [*base, f"policy.model={model}", *options])
 
 
 def quiet():

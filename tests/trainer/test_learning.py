@@ -14,10 +14,10 @@ from trainer.learn.update import Update
 from trainer.run.run_folder import RunFolder
 from trainer.train import train
 
-from .conftest import SHORT, figures, quiet, tiny_tokenizer
+from .conftest import COLD, figures, quiet, tiny_tokenizer
 
 EASY = [
-    *SHORT, "sft.steps=0", "run.steps=8", "run.save_every=99", "sampling.rollouts=6",
+    *COLD, "sft.steps=0", "run.steps=8", "run.save_every=99", "sampling.rollouts=6",
     "update.kl=none", "update.kl_coefficient=0.0", "update.kl_target=0.0", "eval.tasks=0",
     "eval.every=0", "env.max_turns=5",  # the longest task has no turn to spare
 ]  # fmt: skip
@@ -32,7 +32,7 @@ def test_a_room_is_learned_in_8_steps(method, corridor, tiny_folder, tmp_path):
     options = [*EASY, f"policy.model={tiny_folder}"]
     train(recipe.load(f"alfworld {method} pocket", options), tmp_path, console=quiet())
     (_, start), (_, end) = RunFolder(tmp_path).read_evaluations()
-    assert (start.overall.rate, end.overall.rate) == (0.6, 1.0)
+    assert (start.overall.share, end.overall.share) == (0.6, 1.0)
     success = [line["success"] for line in figures(tmp_path) if line["stage"] == "rl"]
     assert 0.4 <= success[0] <= 0.6
     assert min(success[-3:]) > 0.85
@@ -73,6 +73,6 @@ def test_the_quickstart_learns_in_a_sixth_of_its_steps(tmp_path):
     train(chosen, tmp_path, console=quiet())
     _, start, end = (found for _, found in RunFolder(tmp_path).read_evaluations())
     test = evaluation.compare_paired(start, end)
-    assert end.overall.rate > start.overall.rate + 0.08
+    assert end.overall.share > start.overall.share + 0.08
     assert test.p < 0.05
     assert end.valid > start.valid - 0.05

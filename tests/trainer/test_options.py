@@ -13,7 +13,7 @@ from trainer.methods import make_method
 from trainer.options import flatten
 from trainer.train import train
 
-from .conftest import METHODS, SHORT, quiet
+from .conftest import COLD, METHODS, quiet
 
 pytestmark = pytest.mark.long
 QUICK = [
@@ -25,17 +25,11 @@ UNREAD = {
     "run.threads run.save_every run.keep run.episodes_every": "what is kept, and how fast it is",
     "eval.tasks eval.every eval.temperature": "evaluation leaves the weights alone",
     "sampling.rows sampling.max_reply_tokens sampling.max_tokens sampling.failures": "not reached",
-    "engine.patience engine.tolerance engine.correction.cap": "of engines beside this process",
-    "partner.temperature partner.max_reply_tokens": "of an environment with another side",
-    "policy.lora.alpha": "of an adapter: policy.lora.rank above 0",
-    "prompt.history": "of prompts of turns: prompt.context=turn",
-    "sft.until sft.episodes sft.learning_rate sft.warmup": "of a warm start: sft.steps above 0",
     "update.tokens": "the size of a pass, which changes last bits at most",
     "update.clip_low update.clip_high": "no ratio moves in the only step on these rollouts",
     "update.grad_norm update.kl_target": "of longer gradients, and of a policy that has moved",
     "credit.models.critic.value_clip": "no value moves in the only pass over these rollouts",
     "credit.options.p_min": "of a gate that more successes close",
-    "credit.options.threshold": "of anchors=similar",
     "credit.options.levels": "of longer histories than these",
     "credit.models.prm.threshold": "any between the outcomes 0 and 1 gives the same pairs",
     "credit.models.prm.minibatch": "more rows than there are",
@@ -76,7 +70,7 @@ def list_numbers(loaded):
 def test_every_number_counts(name, corridor, tiny_folder, tmp_path):
     if name in {"igpo", "trace"}:
         pytest.skip(f"{name} needs a world with answers")
-    base = [*SHORT, f"policy.model={tiny_folder}", *QUICK]
+    base = [*COLD, f"policy.model={tiny_folder}", *QUICK]
     base += METHODS.get(name, [f"credit.name={'grpo' if name == 'recipe' else name}"])
     if name in {"mt_grpo", "mt_rloo", "grpo_mr"}:
         base += ["env.wrappers={'credit.rewards:TurnVerifier'={weights={xml_format=1}}}"]

@@ -19,6 +19,8 @@ from agent_envs.imports import find_creator, has_option
 from trainer import recipe, recipes
 from trainer.build import make_held_out
 from trainer.errors import RecipeError
+from trainer.learn.sft import Sft
+from trainer.methods import make_method
 from trainer.play.environments import make_env
 
 
@@ -26,6 +28,23 @@ def written(tmp_path, text):
     path = tmp_path / "mine.toml"
     path.write_text(text)
     return path
+
+
+def test_what_is_switched_off_goes_with_its_options_and_is_else_refused(tmp_path):
+    assert recipe.load("alfworld mgr pocket", ["sft.steps=0"]).sft == Sft()
+    mine = written(tmp_path, PARTS + "[sft]\nsteps = 3\nlearning_rate = 1.0\n")
+    assert recipe.load(mine, ["sft.steps=0"]).sft == Sft()
+    with pytest.raises(RecipeError, match=r"^sft: learning_rate=2\.0 is not read with steps=0; le"):
+        recipe.load(mine, ["sft.learning_rate=2.0", "sft.steps=0"])
+    options = ["credit.options.p_min=0.3", "credit.options.gate=none"]
+    made = recipe.load(mine, options)
+    with pytest.raises(ValueError, match=r"^p_min=0\.3 is not read with gate=none; leave out one"):
+        make_method(made)
+    recipe.save(made, tmp_path / "config.toml")  # as an earlier version ran it
+    old = recipe.load(tmp_path, ["sft.steps=0"])
+    assert (old.sft, old.credit.options["p_min"]) == (Sft(), 0.1)
+    with pytest.raises(RecipeError, match=r"not read with name=own and correction\.level=auto"):
+        recipe.load("alfworld mgr", ["engine.correction.cap=3.0"])
 
 
 PARTS = "environment = 'alfworld'\nmethod = 'mgr'\n"
@@ -457,7 +476,10 @@ OVERRIDES = [
     ("name=..", "pattern"),
     ("name=", "pattern"),
     ("credit.model=critc", r"credit\.model = 'critc': .*'critic', 'prm', 'turnrd' or 'judge'"),
-    ("engine.urls=['http://a']", r'engine\.urls and engine\.options belong to engine\.name="vllm"'),
+    (
+        "engine.urls=['http://a']",
+        r"engine: urls=.* is not read with name=own; leave out one",
+    ),
     ("credit.models.critc.lam=1", r"models\.critc.* = 'critc': .*'critic', 'prm', "),
 ]
 FILES = [

@@ -48,10 +48,10 @@ from trainer.run.session import Session
 from trainer.scale import sharding
 from trainer.train import Loop, train
 
-from .conftest import CHATML, SHORT, tiny_model, tiny_tokenizer
+from .conftest import CHATML, COLD, tiny_model, tiny_tokenizer
 
 ROOM = (
-    f"pocket policy.model={{model}} {shlex.join(SHORT)} sft.steps=0 run.steps=2 run.save_every=1 "
+    f"pocket policy.model={{model}} {shlex.join(COLD)} sft.steps=0 run.steps=2 run.save_every=1 "
     "update.skip_dead_groups=false sampling.tasks=2 sampling.rollouts=3 eval.tasks=2"
 )
 WALK = f"alfworld mgr {ROOM}"
@@ -89,11 +89,11 @@ def run(words, folder=None, resume=False):
 # Words of a recipe, and options to add, once for each alternative of the advice.
 CHECKED = {
     "lower {}, or set it to 0 for all": (f"{WALK} eval.tasks=9", "eval.tasks=5", "eval.tasks=0"),
-    "set env.processes, e.g. to the number of cores": (
-        "alfworld mgr pocket eval.tasks=3 env.step_seconds=3", "env.processes=2"),
-    "set prompt.context=turn, or leave prompt.template out": (
+    "leave out one, or change the other": (
         f"{WALK} prompt.template=agent_envs.alfworld.prompt:TEMPLATE", "prompt.context=turn",
         "prompt.template="),
+    "correction.level=auto; set another level": (
+        f"{WALK} engine.correction.cap=3.0", "engine.correction.level=token"),
     "set partner.model to the policy of the other side instead": (
         f"{TALK} env.options.partner=external",
         "env.options.partner=scripted partner.model={model}"),

@@ -45,7 +45,7 @@ KEPT_GAMES = 32
 """How many parsed games are cached."""
 
 _LEFT_OUT = ("movable", "Sliced")  # tasks that ALFWorld's own loader skips
-_UNSOLVABLE = re.compile(rb'"solvable"\s*:\s*false')
+_UNSOLVABLE = re.compile(rb'"solvable"\s*:\s*"?false\b')
 
 
 @dataclass(frozen=True)
@@ -263,6 +263,13 @@ def _parse_public(file: Path, name: str) -> Game | str | None:
         if _UNSOLVABLE.search(unpack_file(file)):
             return None
         game = load_game(file)
+        types = game.goal.object_type, game.goal.receptacle_type or game.goal.lamp
+        things = [one.removesuffix("type") for one in types]
+        parts = name.partition("/")[0].lower().split("-")  # kind, thing, mrecep, place and scene
+        named = all(one in game.task and (one in parts or not parts[4:]) for one in things)
+        if not named or game.task_type != kind:
+            goal = " ".join((game.goal.task, *things))
+            return f"folder, task {game.task!r:.60} and problem, {goal}, are of different games"
         return "nothing is to be done, the goal holds" if World(game).won else game
     except (ValueError, OSError, RecursionError) as error:
         return str(error)

@@ -113,8 +113,10 @@ class PublicAppWorld(CodeEnv):
             raise ValueError(f"timeout, in seconds, must be above 0, got {timeout}")
         self.world = HttpWorld(server, data=data, timeout=timeout)
         self.waits = "{port}" in server  # an address has one world
+        tasks = self.world.list_tasks(split)
+        origins = {task: task.rpartition("_")[0] or task for task in tasks}  # the scenario
         super().__init__(
-            Panel(split, self.world.list_tasks(split), source_of("appworld", self.world.root)),
+            Panel(split, tasks, source_of("appworld", self.world.root), origins),
             reward=reward,
             progress=progress,
             max_thinking=max_thinking,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agent_envs.assets import MissingAsset, Reading, find_data, read_stamps
 from agent_envs.contract import encodable
-from agent_envs.panels import Panel, one_of, source_of
+from agent_envs.panels import Panel, find_copies, one_of, source_of
 from agent_envs.retrieval.passages import open_corpus, read_id
 
 if TYPE_CHECKING:
@@ -26,7 +26,8 @@ ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.xz", ".json", ".parquet")
 _ANSWERS = ("answers", "golden_answers", "possible_answers", "target")
 _SHARD = re.compile(r"-\d+-of-\d+$")  # in names of files with a part of a split
 _NO_COMMA = re.compile(r"(['\"])\s+(['\"])")  # between texts of a list
-_NOTHING = ("", "nan", "NaN", "inf", "-inf")  # as programs print what is missing
+_NOTHING = ("", "nan", "NaN", "inf", "-inf", "None", "null", "NULL", "N/A", "<NA>")
+"""What programs print for what is missing."""
 _ARRAY = re.compile(r"array\((\[.*\])(?:,\s*dtype=\S+)?\)", re.DOTALL)  # as NumPy prints it
 _OPENED = re.compile(r"[\[{]\s*['\"]")  # of a printed list
 _TENTHS = {"test": range(1), "val": range(1, 2), "train": range(2, 10)}
@@ -77,15 +78,15 @@ class Data:
         named = dict.fromkeys(question.split for question in self.questions.values())
         named.pop("", None)
         one_of("split", split, ("all", *(named or _TENTHS)))
-        ids = [
-            question.id
+        asked = {
+            question.id: question.text
             for question in self.questions.values()
             if split in ("all", question.split if named else _draw_split(question.id))
-        ]
-        if not ids:
+        }
+        if not asked:
             count = len(self.questions)
             raise ValueError(f"split {split!r} has none of the {count} questions; use split='all'")
-        return Panel(split, tuple(ids), source_of("search_qa", self.folder))
+        return Panel(split, tuple(asked), source_of("search_qa", self.folder), find_copies(asked))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Data:
         return self
@@ -211,7 +212,8 @@ def _iter_texts(value: Any) -> Iterator[str]:
             )
         value = parts
     if isinstance(value, str) or not hasattr(value, "__iter__"):
-        yield from () if value is None else (str(value),)
+        whole = isinstance(value, float) and value.is_integer()  # a column with gaps: 1994.0
+        yield from () if value is None else (str(int(value) if whole else value),)
     else:
         for part in value:
             yield from _iter_texts(part)

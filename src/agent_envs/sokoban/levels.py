@@ -21,7 +21,7 @@ from agent_envs.assets import (
     refuse_damaged,
     unpack_file,
 )
-from agent_envs.panels import Panel, one_of, source_of
+from agent_envs.panels import Panel, find_copies, one_of, source_of
 from agent_envs.sokoban.board import MAX_SIDE, Room, iter_cells, iter_waves
 from agent_envs.sokoban.rooms import SHARES, find_split
 
@@ -101,7 +101,7 @@ def _read_files(
         raise ValueError(f"no level in {folder} belongs to split {split!r}; use split='all'")
     shape = max(r.height for r in rooms.values()), max(r.width for r in rooms.values())
     source = source_of("levels", files[0] if len(files) == 1 else folder)
-    return Levels(Panel(split, tuple(rooms), source), rooms, shape, reading)
+    return Levels(Panel(split, tuple(rooms), source, find_copies(rooms)), rooms, shape, reading)
 
 
 def read_levels(file: Path, reading: Reading) -> dict[int, Room]:

@@ -298,7 +298,7 @@ def read_products(
     requests = expect(dict, requests or {}, f"{files[2]}: an object by product id")
     found = reading or Reading()
     products: dict[str, Product] = {}
-    skipped, empty = list[str](), list[str]()
+    skipped, empty, other = list[str](), list[str](), list[str]()
     for place, record in enumerate(records):
         with found.record(files[0], f"record {place}"):
             expect(dict, record, "an object")
@@ -316,9 +316,11 @@ def read_products(
                     entries = expect(list, requests[asin], "a list of requests")
                     human = tuple(map(_read_request, entries))
             product = products[asin.lower()] = _read_product(record, known, human)
+            other += [asin] * (not {*known[1][1]} <= {*known[0]})
             empty += [asin] * (bool(known[1][0]) and not all(product.options.values()))
     found.note(files[0], skipped, len(records), "records have no id of their own and are skipped")
     found.note(files[0], empty, len(products), "products have an option of no values, so no goal")
+    found.note(files[1], other, len(products), "products lack what their instruction asks for")
     asins = {product.asin: None for product in products.values()}
     bare = [asin for asin in asins if asin not in attributes]
     shared = len(asins) - len(bare)

@@ -4,6 +4,7 @@ from agent_envs_lab.audits import audit
 print(audit(gym.make("my_package:MyWorld-v0")))
 """
 
+from agent_envs.panels import Share
 from agent_envs_lab.audits.anchors import AnchorAudit, audit_anchors
 from agent_envs_lab.audits.contract import check_contract
 from agent_envs_lab.audits.every import Audit, audit
@@ -11,7 +12,6 @@ from agent_envs_lab.audits.rewards import (
     Case,
     CheckerAudit,
     RewardAudit,
-    Share,
     audit_checker,
     audit_rewards,
     follow_script,

@@ -14,6 +14,8 @@ import numpy as np
 from agent_envs.testing.episodes import Start, panel_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from agent_envs.testing.episodes import Env, Record
 
 DRAWS = 64
@@ -66,6 +68,15 @@ def draw_starts(env: Env, tasks: int, seed: int) -> list[Start]:
         return [Start(seed + place) for place in range(tasks)]
     drawn = np.random.default_rng(seed).permutation(len(panel.task_ids))[:tasks]
     return [Start(seed + place, int(task)) for place, task in enumerate(np.sort(drawn))]
+
+
+def group_tasks(env: Env, starts: Sequence[Start]) -> list[str]:
+    """What each task is made from: its origin in the panel, else the task itself."""
+    panel = panel_of(env)
+    if panel is None:
+        return [str(start.seed) for start in starts]
+    ids = [panel.at(start.task) for start in starts]
+    return [panel.origins.get(one, one) for one in ids]
 
 
 class Other(NamedTuple):

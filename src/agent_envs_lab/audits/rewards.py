@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from agent_envs.panels import Share, measure_share, vary_mean
 from agent_envs.testing.episodes import CutShort, Record, list_inputs, panel_of, play_episode
-from agent_envs_lab.audits.episodes import draw_starts, find_players, name_of
+from agent_envs_lab.audits.episodes import draw_starts, find_players, group_tasks, name_of
 from agent_envs_lab.audits.evidence import SHOWN, Evidence, explain_in_time
 from agent_envs_lab.audits.violations import explain, make_fresh
 from agent_envs_lab.audits.watch import FirstViolation
@@ -36,49 +37,6 @@ EPISODES = 20
 """Episodes of each player that the audit needs at least, or all tasks of a smaller panel."""
 RANDOM = "random"
 """The player that every audit adds: it draws listed actions, or samples of the space."""
-
-
-@dataclass(frozen=True)
-class Share:
-    """The share `count / total` with Wilson's 95% interval [low, high] in [0, 1].
-
-    worth: how many independent ones the total is worth, by default all.
-    """
-
-    count: int
-    total: int
-    worth: float | None = None
-
-    @property
-    def share(self) -> float:
-        """`count / total`."""
-        return self.count / self.total
-
-    @property
-    def low(self) -> float:
-        """Lower end of the interval."""
-        return max(0.0, self._centre - self._half) if self.count else 0.0
-
-    @property
-    def high(self) -> float:
-        """Upper end of the interval."""
-        return min(1.0, self._centre + self._half) if self.count < self.total else 1.0
-
-    @property
-    def _centre(self) -> float:
-        return (self.share * self._size + Z**2 / 2) / (self._size + Z**2)
-
-    @property
-    def _half(self) -> float:
-        spread = self.share * (1 - self.share) * self._size + Z**2 / 4
-        return Z * sqrt(spread) / (self._size + Z**2)
-
-    @property
-    def _size(self) -> float:
-        return self.total if self.worth is None else self.worth
-
-    def __str__(self) -> str:
-        return f"{self.share:.1%} [{self.low:.1%}, {self.high:.1%}]"
 
 
 @dataclass(frozen=True)
@@ -191,6 +149,7 @@ def audit_rewards(
     if limit is None:
         limit = getattr(module, "LIMIT", LIMIT)
     begun, watching, make = draw_starts(made, tasks, seed), FirstViolation(made), make_fresh(made)
+    groups = group_tasks(made, begun)
     makers = {RANDOM: None, **players}
     played: dict[str, list[list[Record]]] = {name: [] for name in makers}
     try:  # each task with every player, so that all have played if the time is over
@@ -210,10 +169,11 @@ def audit_rewards(
     for name, plays in ((name, plays) for name, plays in played.items() if plays):
         returns = [sum(float(record.reward) for record in play) for play in plays]
         turns = [record.info.get("valid", True) for play in plays for record in play[1:]]
-        error = Z * float(np.std(returns, ddof=1)) / sqrt(len(returns)) if returns[1:] else 0.0
-        solved = sum(bool(play[-1].info["success"]) for play in plays)
+        solved, own = [bool(play[-1].info["success"]) for play in plays], groups[: len(plays)]
+        variance, several = vary_mean(returns, own)
+        error = Z * sqrt(variance) if several > 1 else 0.0
         earned[name] = Earned(
-            Share(solved, len(plays)), mean(returns), error, float(np.mean(turns))
+            measure_share(solved, own), mean(returns), error, float(np.mean(turns))
         )
     seen = watching.found
     violation = "" if seen is None else explain_in_time(partial(explain, make, seen), seen)

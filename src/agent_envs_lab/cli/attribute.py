@@ -61,4 +61,4 @@ def attribute(
         measures |= agreement
     if out is not None:
         save(measures, out)
-        page.print(f"saved in {out}")
+        page.print(f"saved in {out}", soft_wrap=True)

@@ -75,7 +75,7 @@ def paper(
             from agent_envs_lab.papers.figures import draw_curves
 
             figure = draw_curves(made, out, given, seeds)
-        page.print(f"page    {results.save(made, found, out, seeds, figure)}")
+        page.print(f"page    {results.save(made, found, out, seeds, figure)}", soft_wrap=True)
     if failed:
         page.print(f"{len(failed)} runs failed; see {', '.join(failed)}")
         raise typer.Exit(1)

@@ -74,7 +74,7 @@ def truth(
     try:
         result = measure(made, folder, plan, source=source, jobs=jobs, console=page)
     except KeyboardInterrupt:
-        page.print(f"stopped; the same command with --out {folder} goes on")
+        page.print(f"stopped; the same command with --out {folder} goes on", soft_wrap=True)
         raise typer.Exit(130) from None
     from agent_envs_lab.truth.figures import publish
 
@@ -82,7 +82,7 @@ def truth(
     if run is not None and out is None:
         from trainer.run.report import write
 
-        page.print(f"report  {write(run)}")
+        page.print(f"report  {write(run)}", soft_wrap=True)
 
 
 def _run(policy: Path | None, own: Path | None) -> Path | None:

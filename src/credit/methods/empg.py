@@ -50,6 +50,7 @@ class EMPG(OfOutcomes):
     """
 
     needs: ClassVar[tuple[str, ...]] = ("entropy",)
+    unread: ClassVar[dict[str, str]] = {"zeta=0": "k_prime"}
     k: Certainty = 1.0
     k_prime: Certainty = 1.0
     zeta: Certainty = 0.05

@@ -67,6 +67,9 @@ class GiGPO(OfOutcomes):
 
     reads_anchors: ClassVar[bool] = True
 
+    unread: ClassVar[dict[str, str]] = {
+        "omega=0": "gamma", "anchors=exact": "threshold", "mode=mean_norm": "eps",
+    }  # fmt: skip
     omega: Weight = 1.0
     gamma: Discount = 0.95
     baseline: Literal["trajectory", "step"] = "trajectory"

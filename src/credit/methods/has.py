@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from threading import Thread
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -120,6 +120,8 @@ class Judge(Options):
         JudgeError: At the call, if the last answer has no valid labels, or a file in the cache is
             damaged.
     """
+
+    reads_reward: ClassVar[bool] = False
 
     ask: Callable[[str], str]
     cache: Path | str | None = None
@@ -301,6 +303,11 @@ class HAS(Options):
         if self.decomposer != "progressive" and not callable(self.decomposer):
             how = '"progressive", or callable as credit.Judge(ask) or turnrd.TurnRDDecomposer(...)'
             raise ValueError(f"decomposer must be {how}, got {self.decomposer!r:.60}")
+
+    @property
+    def reads_reward(self) -> bool:
+        """Whether it reads the rewards of turns, as a decomposer of one's own may."""
+        return callable(self.decomposer) and getattr(self.decomposer, "reads_reward", True)
 
     def __call__(self, turns: Turns, rng: np.random.Generator | None = None) -> Array:
         """Advantage of each turn: [N]. `rng` is not used."""

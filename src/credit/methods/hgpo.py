@@ -48,6 +48,7 @@ class HGPO(OfOutcomes):
     reads_anchors: ClassVar[bool] = True
     reads_reward: ClassVar[bool] = True
 
+    unread: ClassVar[dict[str, str]] = {"levels=0": "alpha weights", "alpha=0": "weights"}
     levels: Annotated[int, counting("it counts earlier states")] = 2
     alpha: Annotated[float, nonnegative("it is an exponent of weights")] = 1.0
     gamma: Discount = 0.95

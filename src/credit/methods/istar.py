@@ -55,6 +55,10 @@ class IStar(OfOutcomes):
         ValueError: An option out of range. At the call: `turns` has no column of that name.
     """
 
+    unread: ClassVar[dict[str, str]] = {
+        "variant=merged": "alpha scale eps", "variant=environment": "column", "scale=max": "eps",
+        "alpha=0": "scale eps",
+    }  # fmt: skip
     alpha: Weight = 1.0
     base: Literal["grpo", "rloo", "reinforce_pp"] = "grpo"
     variant: Literal["step", "merged", "environment"] = "step"

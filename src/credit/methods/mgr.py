@@ -83,6 +83,10 @@ class MGR(Options):
 
     reads_success: ClassVar[bool] = True
 
+    unread: ClassVar[dict[str, str]] = {
+        "alpha=0": "q",
+        "gate=none": "theta_v theta_c1 theta_c2 delta p_min",
+    }
     beta: Annotated[float, nonnegative("it is a bonus")] = 0.1
     alpha: Annotated[float, nonnegative("it is a penalty")] = 0.5
     q: Annotated[int, counting("it counts occurrences")] = 2

@@ -48,6 +48,7 @@ class RTMC(Options):
     reads_anchors: ClassVar[bool] = True
     reads_reward: ClassVar[bool] = True
 
+    unread: ClassVar[dict[str, str]] = {"mode=raw": "eps"}
     gamma: Discount = 0.99
     prior: Annotated[float, nonnegative("it weights a value")] = 2.0
     mode: Literal["raw", "std"] = "raw"

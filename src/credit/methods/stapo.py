@@ -5,7 +5,7 @@ functions compute the terms from log-probabilities and need torch, which they im
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -125,6 +125,11 @@ class STAPO(GiGPO):
         ValueError: An option out of range. `mask` and `weights` also if `turns` has no `entropy`.
     """
 
+    unread: ClassVar[dict[str, str]] = {
+        "omega=0": "gamma", "anchors=exact": "threshold", "penalty=single": "penalty_weight",
+        "masking=none": "lam alpha penalty_weight singleton entropy penalty estimator",
+        "entropy=none": "lam singleton", "entropy=shannon": "singleton",
+    }  # fmt: skip
     lam: Annotated[float, within(0, np.inf, "it counts interquartile ranges")] = 1.5
     alpha: TermWeight = 0.01
     penalty_weight: TermWeight = 0.01

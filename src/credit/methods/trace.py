@@ -45,6 +45,7 @@ class TRACE(Options):
     needs: ClassVar[tuple[str, ...]] = ("gold_logprob",)
     reads_reference: ClassVar[bool] = True
 
+    unread: ClassVar[dict[str, str]] = {"omega=0": "horizon decay fill offset"}
     omega: Weight = 0.2
     horizon: Annotated[int, counting("it counts turns")] = 3
     decay: Annotated[float, within(0, 1, "it lowers the weight of later gains")] = 0.8

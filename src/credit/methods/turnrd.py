@@ -8,7 +8,7 @@ import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple, TypeAlias
+from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -130,6 +130,8 @@ class TurnRDDecomposer:
         clip: Bound c > 0 of the projection.
     """
 
+    reads_reward: ClassVar[bool] = False
+
     model: TurnRD
     states: ArrayLike | Tensor
     goals: ArrayLike | Tensor | None = None
@@ -249,6 +251,7 @@ class TurnRDLoss(Options):
         ValueError: A negative option.
     """
 
+    unread: ClassVar[dict[str, str]] = {"rank=0": "margin"}
     rank: LossWeight = 0.1
     progress: LossWeight = 0.01
     value: LossWeight = 0.5

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from pydantic import Field
@@ -20,7 +20,7 @@ from pydantic.dataclasses import dataclass
 from agent_envs.net.web import ServerError, check_url
 from agent_envs.replies import FORM, Form
 from trainer.learn.correction import Correction
-from trainer.options import STRICT, AboveZero, Count, NonNegative, Positive, Share
+from trainer.options import STRICT, AboveZero, Count, NonNegative, Positive, Section, Share
 
 if TYPE_CHECKING:
     from agent_envs.spaces import Picture
@@ -97,7 +97,7 @@ class Sampling(Decoding):
 
 
 @dataclass(frozen=True, config=STRICT | {"hide_input_in_errors": True})  # may hold a password
-class EngineOptions:
+class EngineOptions(Section):
     """Where replies are sampled.
 
     Attributes:
@@ -112,6 +112,11 @@ class EngineOptions:
         correction: Importance weights where engine and policy differ.
     """
 
+    unread: ClassVar[dict[str, str]] = {
+        "name=own": "urls options patience tolerance",
+        "urls=()": "patience",
+    }
+
     name: Literal["own", "vllm"] = "own"
     urls: tuple[str, ...] = ()
     options: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -120,6 +125,11 @@ class EngineOptions:
     correction: Correction = dataclasses.field(default_factory=Correction)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.corrects and self.correction not in {Correction(), Correction("none")}:
+            raise ValueError(
+                "correction is not read with name=own and correction.level=auto; set another level"
+            )
         example, advice = "http://gpu1:8000", f"put the servers' key into ${KEY}"
         for url in self.urls:
             check_url(url, rule="engine.urls must be", example=example, advice=advice)

@@ -12,7 +12,7 @@ of the token, or of all reply tokens of its row. It is a constant in the gradien
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from credit.losses import truncate_ratios
 from trainer.learn.batch import annotate_rows
 from trainer.learn.rows import join_values, set_values
 from trainer.learn.update import recompute_logprobs, token_logprobs_and_entropies
-from trainer.options import STRICT
+from trainer.options import STRICT, Section
 
 if TYPE_CHECKING:
     from trainer.learn.rows import Row
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, config=STRICT)
-class Correction:
+class Correction(Section):
     """Importance weights between engine and policy.
 
     Attributes:
@@ -41,6 +41,8 @@ class Correction:
         above: What becomes of a weight above the cap: "truncate" sets it to the cap, "mask" to 0.
         cap: Largest weight, at least 1.
     """
+
+    unread: ClassVar[dict[str, str]] = {"level=none": "above cap"}
 
     level: Literal["auto", "none", "token", "sequence"] = "auto"
     above: Literal["truncate", "mask"] = "truncate"

@@ -22,7 +22,7 @@ from torch import Tensor
 from agent_envs.assets import require
 from trainer.errors import RecipeError
 from trainer.learn.batch import Batch, collate, passes
-from trainer.options import STRICT, AboveZero, Count, NonNegative, Positive
+from trainer.options import STRICT, AboveZero, Count, NonNegative, Positive, Section
 from trainer.scale import parallel, sharding
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ _Model = TypeVar("_Model", bound=Trained)
 
 
 @dataclass(frozen=True, config=STRICT)
-class Optimizer:
+class Optimizer(Section):
     """AdamW with linear warm-up.
 
     The 8-bit optimisers are torchao's (extra `optim`). They save memory, but a step differs from

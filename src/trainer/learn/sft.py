@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from pydantic.dataclasses import dataclass
@@ -18,7 +18,7 @@ from agent_envs.vector import call_concurrently, waits
 from agent_envs.workers import apply_to
 from trainer.engine import Decoding, list_allowed, make_trie
 from trainer.learn.rows import join_values
-from trainer.options import STRICT, Count, NonNegative, Positive, Share
+from trainer.options import STRICT, Count, NonNegative, Positive, Section, Share
 from trainer.play.environments import find_form
 from trainer.play.episode import TextEpisode
 from trainer.play.failures import EpisodeError, Failure, lose_episode
@@ -46,7 +46,7 @@ _PATIENCE = 5  # measurements whose mean has to be above that of those before
 
 
 @dataclass(frozen=True, config=STRICT)
-class Sft:
+class Sft(Section):
     """Warm start from an expert's demonstrations.
 
     Attributes:
@@ -60,6 +60,8 @@ class Sft:
         learning_rate: Peak learning rate of the warm start.
         warmup: Steps of linear warm-up.
     """
+
+    unread: ClassVar[dict[str, str]] = {"steps=0": "until expert episodes learning_rate warmup"}
 
     steps: Count = 0
     until: Share = 0.0

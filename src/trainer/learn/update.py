@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
@@ -95,11 +95,12 @@ class Update(Optimizer):
             least a thousandth of it; 0 keeps the weight fixed.
         entropy: Weight of the entropy bonus.
         skip_dead_groups: Leave out groups whose advantages are all 0.
-
-    Raises:
-        ValueError: There is a KL target or coefficient without an estimator, or a target without a
-            coefficient.
     """
+
+    unread: ClassVar[dict[str, str]] = {
+        "kl=none": "kl_coefficient kl_target",
+        "kl_coefficient=0": "kl_target",
+    }
 
     epochs: Positive = 1
     minibatch: Count = 0
@@ -112,13 +113,6 @@ class Update(Optimizer):
     kl_target: NonNegative = 0.0
     entropy: NonNegative = 0.0
     skip_dead_groups: bool = True
-
-    def __post_init__(self) -> None:
-        if (self.kl == "none") if self.kl_coefficient else self.kl_target:
-            raise ValueError(
-                "update.kl_coefficient needs an estimator update.kl, and kl_target both, got "
-                f"{self.kl_coefficient}, kl={self.kl!r} and kl_target={self.kl_target}"
-            )
 
     def __call__(
         self,

@@ -11,13 +11,13 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
-from trainer.options import STRICT, Count, Positive
+from trainer.options import STRICT, Count, Positive, Section
 from trainer.scale import parallel, sharding
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 
 
 @dataclass(frozen=True, config=STRICT)
-class LoRA:
+class LoRA(Section):
     """Low-rank adapters.
 
     Attributes:
@@ -38,6 +38,8 @@ class LoRA:
         alpha: Scale; the adapter's output is multiplied by alpha / rank.
         targets: "all-linear", or the names of the modules that get an adapter.
     """
+
+    unread: ClassVar[dict[str, str]] = {"rank=0": "alpha targets"}
 
     rank: Count = 0
     alpha: Positive = 32

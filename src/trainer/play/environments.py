@@ -10,7 +10,7 @@ import dataclasses
 import re
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import gymnasium as gym
 from pydantic.dataclasses import dataclass
@@ -28,6 +28,7 @@ from trainer.options import (
     NonNegative,
     NotAboveZero,
     Positive,
+    Section,
     make_options,
 )
 from trainer.play.mixture import Mixture
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, config=STRICT)
-class Env:
+class Env(Section):
     """The environment and its tasks.
 
     Attributes:
@@ -59,9 +60,10 @@ class Env:
             of `World`. What it does not say is as in this section, but for `options` and `signals`.
 
     Raises:
-        ValueError: `step_seconds` without `processes`; worlds and another id than "mixture", the
-            other way round, or with `processes`.
+        ValueError: Worlds and another id than "mixture", the other way round, or with `processes`.
     """
+
+    unread: ClassVar[dict[str, str]] = {"processes=0": "step_seconds"}
 
     id: str = "AlfWorld-v0"
     split: str = "train"
@@ -77,16 +79,12 @@ class Env:
     mixture: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if bool(self.mixture) != (self.id == "mixture") or (self.mixture and self.processes):
             raise ValueError(
                 f"env.id={self.id!r} with {len(self.mixture)} worlds in env.mixture and "
                 f"env.processes={self.processes}: several worlds are tables env.mixture.NAME of "
                 'the id "mixture", without worker processes'
-            )
-        if self.step_seconds and not self.processes:
-            raise ValueError(
-                f"env.step_seconds={self.step_seconds:g} needs worker processes, which can be "
-                "killed; set env.processes, e.g. to the number of cores"
             )
 
     def list_worlds(self) -> dict[str, World]:
@@ -132,7 +130,7 @@ class World(Env):
 
 
 @dataclass(frozen=True, config=STRICT)
-class PromptOptions:
+class PromptOptions(Section):
     """What a reply is conditioned on.
 
     Attributes:
@@ -140,21 +138,13 @@ class PromptOptions:
         template: With context "turn", the template of the prompt: "package.module:NAME" of an
             `agent_envs.Template`; "" for the environment's own.
         history: With context "turn", past turns that the prompt shows.
-
-    Raises:
-        ValueError: A template with context "history", which renders none.
     """
+
+    unread: ClassVar[dict[str, str]] = {"context=history": "template history"}
 
     context: Literal["history", "turn"] = "history"
     template: str = ""
     history: Count = 2
-
-    def __post_init__(self) -> None:
-        if self.template and self.context == "history":
-            raise ValueError(
-                f"prompt.template={self.template!r} is not read with prompt.context='history'; set "
-                "prompt.context=turn, or leave prompt.template out"
-            )
 
 
 @dataclass(frozen=True, config=STRICT)

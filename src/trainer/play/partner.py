@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pydantic.dataclasses import dataclass
 
@@ -22,7 +22,7 @@ from agent_envs.sotopia.talk import Act, parse_act
 from agent_envs.vector import call_in_thread
 from trainer.engine import Decoding, Prompt
 from trainer.engine.own import Gather
-from trainer.options import STRICT, NonNegative, Positive
+from trainer.options import STRICT, NonNegative, Positive, Section
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -37,7 +37,7 @@ _Stepped = TypeVar("_Stepped")
 
 
 @dataclass(frozen=True, config=STRICT)
-class PartnerOptions:
+class PartnerOptions(Section):
     """A policy that plays the other side of Sotopia and is not trained.
 
     Dtype and device are those of `policy`.
@@ -45,6 +45,8 @@ class PartnerOptions:
     Attributes:
         model: As `policy.model`; "" for the partner set by env.options.partner.
     """
+
+    unread: ClassVar[dict[str, str]] = {"model=": "temperature max_reply_tokens"}
 
     temperature: NonNegative = 0.7
     max_reply_tokens: Positive = 512

@@ -101,15 +101,15 @@ def draw_success(
         steps, rates = np.array(points, float).T
         axes.plot(steps, _smooth(rates), color=MAIN, marker=".", label="training rollouts")
     warm = points[0][0] - 1 if points else 0
-    untrained = [one.overall.rate for step, one in evaluations if points and step < warm]
+    untrained = [one.overall.share for step, one in evaluations if points and step < warm]
     if untrained:
         axes.axhline(untrained[0], color=HELD, linestyle=":", label="before the warm start")
     if later := evaluations[len(untrained) :]:
         held = [evaluation.overall for _, evaluation in later]
         axes.errorbar(
             [step for step, _ in later],
-            [x.rate for x in held],
-            yerr=[[x.rate - x.low for x in held], [x.high - x.rate for x in held]],
+            [x.share for x in held],
+            yerr=[[x.share - x.low for x in held], [x.high - x.share for x in held]],
             color=HELD, marker="o", markersize=5, capsize=3, linewidth=1.2,
             label=f"evaluation: {later[0][1].split}",
         )  # fmt: skip

@@ -123,6 +123,7 @@ def _compile_page() -> Template:
         trim_blocks=True, finalize=lambda one: make_printable(one) if type(one) is str else one,
     )  # fmt: skip
     site.filters.update(embed=figures.embed, diagnose=diagnosis.diagnose)
+    site.filters["share"] = evaluation.describe_share
     return site.get_template("page.html.j2")
 
 

@@ -222,9 +222,10 @@ class Session:
         parallel.run_on_first(lambda: result.save(path))
         seen = set(self.tasks.task_ids) & set(self.panel.task_ids)
         panel = "training tasks" if seen else "held out"
-        self.measured = f"step {self.step}  {panel}: {result.overall}  valid {result.valid:.1%}"
+        shown = evaluation.describe_share(result.overall)
+        self.measured = f"step {self.step}  {panel}: {shown}  valid {result.valid:.1%}"
         return {
-            "eval_success": result.overall.rate,
+            "eval_success": result.overall.share,
             "eval_valid": result.valid,
             "eval_return": float(np.mean(result.returns)),
         }

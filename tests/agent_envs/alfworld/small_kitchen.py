@@ -73,6 +73,12 @@ GOALS = {
 }
 
 
+PLACES = {
+    "pick": "fridge", "clean": "countertop", "heat": "countertop", "cool": "drawer",
+    "pick2": "fridge", "look": "desklamp",
+}  # fmt: skip
+
+
 def problem(goal: str, also: str = "") -> str:
     return f"""(define (problem kitchen)
 (:domain alfred)
@@ -82,7 +88,7 @@ def problem(goal: str, also: str = "") -> str:
 
 
 def kitchen_data(task: str = "pick", also: str = "") -> dict[str, Any]:
-    rules = {"task": [{"rhs": f"Your task is to: {task} the mug."}]}
+    rules = {"task": [{"rhs": f"Your task is to: {task} the mug, {PLACES[task]}."}]}
     return {
         "pddl_domain": "(define (domain alfred))",
         "grammar": f'grammar :: """ {json.dumps(rules)} """;',

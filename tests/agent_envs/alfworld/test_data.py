@@ -18,6 +18,7 @@ from agent_envs.alfworld.data import open_library
 from agent_envs.alfworld.game import LEVELS, SHORT_NAMES
 
 HEAT = "alfworld/train/pick_heat_then_place_in_recep-Mug-None-CounterTop-1/trial_b"
+CLEAN = {"pddl_problem": kitchen_data("clean")["pddl_problem"]}  # into the same receptacle
 PICK = "alfworld/train/pick_and_place_simple-Mug-None-Fridge-1/trial_a"
 
 
@@ -51,6 +52,7 @@ def test_a_folder_has_its_games_sorted(folder):
     ("task_id", "change", "ids"),
     [
         (PICK, {"solvable": False}, (HEAT,)),
+        (PICK, {"solvable": "false"}, (HEAT,)),
         (PICK.replace("Mug", "AppleSliced"), {}, (PICK, HEAT)),
         (PICK.replace("Mug", "movable"), {}, (PICK, HEAT)),
         (PICK.replace("Fridge-1", "Fridge-2"), {}, (PICK, PICK.replace("ge-1", "ge-2"), HEAT)),
@@ -171,6 +173,8 @@ def test_a_file_that_breaks_later_is_refused_when_it_is_played(folder):
         (lambda whole: json.dumps(json.loads(whole) | {"grammar": None}).encode(), 1, "'grammar'"),
         (lambda whole: json.dumps(json.loads(whole) | {"walkthrough": [3]}).encode(), 1,
          "commands"),
+        (lambda whole: whole.replace(b"the mug", b"the egg"), 1, "are of different games"),
+        (lambda whole: json.dumps(json.loads(whole) | CLEAN).encode(), 1, "are of different games"),
         (lambda whole: whole.replace(b"(atLocation agent1", b"(atlocation"), 1, "atlocation"),
         (lambda _: None, 1, "is damaged or no file"),
     ],
@@ -193,11 +197,11 @@ def test_a_damaged_game_costs_one_game(folder, damage, good, reason):
 
 def test_a_file_that_changed_at_the_same_length_is_read_again(folder):
     file, library = find_file(folder, PICK), open_library(folder, "train")
-    assert library.load(PICK).task == "pick the mug."
+    assert library.load(PICK).task == "pick the mug, fridge."
     file.write_text(file.read_text(encoding="utf-8").replace("pick the mug", "find the mug"))
     later = time.time() + 5
     os.utime(file, (later, later))
-    assert library.load(PICK).task == "find the mug."
+    assert library.load(PICK).task == "find the mug, fridge."
 
 
 def test_a_second_start_reads_only_changed_files(folder, monkeypatch):

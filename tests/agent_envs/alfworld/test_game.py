@@ -7,7 +7,7 @@ import re
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from small_kitchen import kitchen_data
+from small_kitchen import PLACES, kitchen_data
 
 from agent_envs import BadAsset
 from agent_envs.alfworld.distance import plan
@@ -64,7 +64,7 @@ def test_the_tables_by_hand(game):
 )
 def test_the_six_goals(task, goal, level):
     game = parse_game(kitchen_data(task), "a/b/c/d", "toy")
-    assert (game.goal, game.level, game.task) == (goal, level, f"{task} the mug.")
+    assert (game.goal, game.level, game.task) == (goal, level, f"{task} the mug, {PLACES[task]}.")
     assert game.task_type == SHORT_NAMES[task]
     assert task in LEVELS[level]
 

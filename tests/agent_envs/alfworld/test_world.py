@@ -66,7 +66,7 @@ def test_the_opening_and_its_commands(kitchen):
     assert kitchen().intro == (
         "-= Welcome to TextWorld, ALFRED! =-\n\nYou are in the middle of a room. Looking quickly "
         "around you, you see a countertop 2, a countertop 1, a drawer 1, a fridge 1, a microwave 1,"
-        " a sidetable 1, and a sinkbasin 1.\n\nYour task is to: pick the mug."
+        " a sidetable 1, and a sinkbasin 1.\n\nYour task is to: pick the mug, fridge."
     )
     names = "countertop 1,countertop 2,drawer 1,fridge 1,microwave 1,sidetable 1,sinkbasin 1"
     assert kitchen().admissible() == [*(f"go to {name}" for name in names.split(",")), *ALWAYS]

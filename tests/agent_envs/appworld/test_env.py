@@ -105,6 +105,9 @@ def test_defaults_of_the_public_benchmark(served, lists):
     assert env.max_turns == 35
     assert env.step(reply("apis.supervisor.show_profile()\nprint('Exceptional songs')"))[4]["valid"]
     assert classify_failure("Execution failed: it timed out after 100 seconds") == "timeout"
+    (lists / "data" / "datasets" / "dev.txt").write_text("1a_1\n1a_2\n2b_1\n")
+    panel = PublicAppWorld(split="dev", data=str(lists)).panel
+    assert panel.origins == {"1a_1": "1a", "1a_2": "1a", "2b_1": "2b"}  # scenarios
 
 
 def test_what_the_agent_reads_first():

@@ -113,8 +113,9 @@ def test_check_names_every_record_where_none_is_good(call, tmp_path):
     (tmp_path / "items_shuffle.json").write_text(json.dumps([product | {"asin": "a"}]))
     asked = {"instruction": "a shoe", "instruction_attributes": ["red"]}
     (tmp_path / "items_ins_v2.json").write_text(json.dumps({"a": asked, "b": asked}))
-    out = call("assets", "check", tmp_path)[1]
-    assert "1 of 2 records are of no product and are left out, such as 'b'" in " ".join(out.split())
+    out = " ".join(call("assets", "check", tmp_path)[1].split())
+    assert "1 of 2 records are of no product and are left out, such as 'b'" in out
+    assert "1 of 1 products lack what their instruction asks for, such as 'a'" in out
 
 
 def test_a_broken_link_costs_one_file_of_levels(tmp_path):

@@ -44,6 +44,8 @@ def test_all_that_a_question_may_have():
         ({"answers": "['Paris', \"L'Île\"]"}, ["Paris", "L'Île"]),  # of a CSV file
         ({"answers": "[" * 9000}, ["[" * 9000]),
         ({"answer": 1887}, ["1887"]),
+        ({"answer": 1994.0}, ["1994"]),  # of a column with gaps
+        ({"answers": [1.5, "N/A", "None", "Nonesuch"]}, ["1.5", "Nonesuch"]),
         ({"reward_model": {"ground_truth": {"target": "Paris"}}}, ["Paris"]),  # verl
         ({"reward_model": {"ground_truth": "Paris", "style": "rule"}}, ["Paris"]),
         ({"answers": ["Paris"], "answer": "Rome"}, ["Paris"]),
@@ -154,6 +156,7 @@ def test_other_questions_are_split_into_tenths_by_a_digest(tmp_path):
     data = open_data(tmp_path)
     panels = {split: data.panel(split).task_ids for split in ("train", "val", "test")}
     assert sorted(sum(panels.values(), ())) == sorted(data.panel("all").task_ids)
+    assert data.panel("val").origins == dict.fromkeys(panels["val"], "Q")  # asked again and again
     assert len(panels["train"]) == pytest.approx(1600, abs=80)
     assert len(panels["val"]) == pytest.approx(200, abs=60)
     assert (

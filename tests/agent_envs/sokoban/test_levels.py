@@ -50,7 +50,7 @@ def write_boards(levels):
 def test_a_collection_by_hand(write_file, content):
     levels = open_levels(write_file(content))
     assert levels.panel.task_ids == ("some.txt/0", "some.txt/1", "some.txt/2")
-    assert (levels.panel.split, levels.shape) == ("all", (4, 7))
+    assert (levels.panel.split, levels.shape, levels.panel.origins) == ("all", (4, 7), {})
     assert write_boards(levels) == BOARDS
 
 
@@ -59,8 +59,9 @@ def test_a_folder_in_the_order_of_names(write_file, tmp_path):
         write_file(ONE, name)
     write_file(gzip.compress(ONE.encode()), "e.txt.gz")
     write_file("no levels", "README.md")
-    ids = open_levels(tmp_path).panel.task_ids
-    assert ids == ("a.txt/0", "b.txt/0", "e.txt.gz/0", "more/c.xsb/0", "more/d.sok/0")
+    panel = open_levels(tmp_path).panel
+    assert len(set(panel.origins.values())) == 1  # five copies of one level
+    assert panel.task_ids == ("a.txt/0", "b.txt/0", "e.txt.gz/0", "more/c.xsb/0", "more/d.sok/0")
 
 
 PACKED = gzip.compress(ONE.encode(), mtime=0)

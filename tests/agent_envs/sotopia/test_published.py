@@ -86,7 +86,7 @@ def test_the_split_of_a_situation_is_the_same_in_every_folder(folder, tmp_path):
 
 
 EPISODE = {
-    "environment_id": "P1", "agent_ids": ["A1", "A2"], "codename": "rain", "scenario": "Rain.",
+    "environment_id": "P1", "agent_ids": ["A1", "A2"], "codename": "rain", "scenario": "It rains.",
     "social_goals": {"Bea Quill": "Get wet", "Ada Quill": "Stay dry"}, "social_interactions": "...",
 }  # fmt: skip
 
@@ -161,6 +161,10 @@ def test_without_the_list_of_tests_conversations_are_refused(episodes):
         ({"situation": {"relationship": "6"}}, "relationship must be 0 to 5, got '6'"),
         ({"situation": {"agent_goals": ["one"]}}, "agent_goals must be two texts"),
         ({"situation": {"scenario": ""}}, "'scenario' must be text"),
+        (
+            {"situation": {"scenario": "divide_things"}},
+            "'scenario' must be a sentence, got 'divide_",
+        ),
         ({"situation": {"scenario": 'x <p viewer="agent_0">y'}}, "is not closed"),
         ({"person": {"first_name": ""}}, "'first_name' must be text"),
         ({"person": {"age": "old"}}, "age must be a number"),

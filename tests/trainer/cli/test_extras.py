@@ -102,7 +102,6 @@ def test_a_call_names_the_extra_it_needs_in_a_line(tmp_path):
         "eval pocket": "train",
         "paper mgr table1": "train",
         f"report {run}": "report",
-        f"compare {run} {run} --step 5": "report",
         "retrieval serve": "search",
         "serve alfworld": "openenv",
         "serve alfworld --mcp": "mcp",

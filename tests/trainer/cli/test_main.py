@@ -49,7 +49,7 @@ def test_the_version_is_the_distributions_and_help_of_retrieval_names_what_there
         ([*TRAIN, "run.threads=1000000"],
          "run.threads = 1000000: Input should be less than or equ"),
         ([*TRAIN, "prompt.template=a.b:C"],
-         "is not read with prompt.context='history'; set prompt."),
+         "is not read with context=history; leave"),
         ([*TRAIN, "eval.split=tset"], "unknown split 'tset'; known are train"),
         ([*TRAIN, "env.games=1000000"], "env.games=1000000, but split 'train' has"),
         ([*TRAIN, "env.id=agent_envs:AlfWord-v0"],
