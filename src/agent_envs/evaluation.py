@@ -219,15 +219,22 @@ def describe_share(share: Share) -> str:
     return f"{share.count}/{share.total}  {percent}"
 
 
-def describe_mean(values: NDArray[np.float64], groups: Sequence[int]) -> str:
+def describe_mean(values: NDArray[np.float64], groups: Sequence[int] | None = None) -> str:
     """Mean of values [m] with its 95% interval by Student's t, which one group has not."""
     from scipy.stats import t
 
-    mean, (variance, count) = float(values.mean()), vary_mean(values, groups)
-    if count == 1 or np.ptp(values) == 0:
+    mean = float(values.mean())
+    variance, worth = vary_mean(values, groups or range(len(values)))
+    if np.isinf(variance) or np.ptp(values) == 0:
         return f"{mean:.3g}"
-    half = t.ppf(0.975, count - 1) * sqrt(variance)
+    half = t.ppf(0.975, max(worth - 1, 1.0)) * sqrt(variance)
     return f"{mean:.3g} [{mean - half:.3g}–{mean + half:.3g}]"
+
+
+def share_origins(first: Evaluation, second: Evaluation) -> tuple[Evaluation, Evaluation]:
+    """Both evaluations of a panel with its origins, which an earlier version did not save."""
+    origins = first.origins or second.origins
+    return dataclasses.replace(first, origins=origins), dataclasses.replace(second, origins=origins)
 
 
 def compare_paired(first: Evaluation, second: Evaluation) -> Paired:
@@ -269,10 +276,12 @@ def make_table(result: Evaluation, *, before: Evaluation | None = None) -> Group
     from agent_envs.cli.console import DataTable, show_data
 
     note = "Intervals are Wilson's, 95%."
+    test = compare_paired(before, result) if before else None
+    if before:
+        before, result = share_origins(before, result)
     if (kept := len(set(result.groups))) < len(result.task_ids):
         note = f"Intervals are Wilson's, 95%, of tasks made from {kept} origins."
-    if before:
-        test = compare_paired(before, result)
+    if test:
         note = (
             f"{test.only_second} tasks newly solved, {test.only_first} newly failed: {test}. {note}"
         )

@@ -111,6 +111,7 @@ def difference(first: Evaluation, second: Evaluation) -> Difference:
         PanelError: Their panels differ.
     """
     test = evaluation.compare_paired(first, second)
+    first, second = evaluation.share_origins(first, second)
     one, two = first.overall, second.overall
     change = two.share - one.share
     related = _correlation(first, second)
@@ -125,7 +126,7 @@ def difference(first: Evaluation, second: Evaluation) -> Difference:
 
 def _correlation(first: Evaluation, second: Evaluation) -> float:
     """φ of the sums of origins, corrected for continuity if it is positive."""
-    groups = np.unique(first.origins or second.groups, return_inverse=True)[1]
+    groups = np.unique(first.groups, return_inverse=True)[1]
     solved = [np.array(each.success, float) for each in (first, second)]
     sums = [np.bincount(groups, weights=one - one.mean()) for one in solved]
     spread = sqrt((sums[0] @ sums[0]) * (sums[1] @ sums[1]))

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from agent_envs.panels import find_quantile
 
 if TYPE_CHECKING:
     from credit.stats import Array
@@ -110,6 +113,5 @@ def average(scores: Sequence[Score]) -> Score:
 
 def tail(groups: int) -> float:
     """Share of bootstrap samples beyond each end of an interval over so many groups, 2 or more."""
-    from scipy.stats import norm, t
-
-    return float(norm.cdf(-math.sqrt(groups / (groups - 1)) * t.ppf(0.975, groups - 1)))
+    widened = math.sqrt(groups / (groups - 1)) * find_quantile(groups - 1)
+    return NormalDist().cdf(-widened)

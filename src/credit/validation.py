@@ -1,6 +1,7 @@
 """Options of methods and columns of numbers: an error says what was given and what is allowed."""
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import MISSING, fields
 from functools import partial
@@ -213,10 +214,12 @@ def find_unread(kind: Any, given: Mapping[str, Any]) -> dict[str, str]:
     values |= given
     found: dict[str, str] = {}
     for condition, names in conditions.items():
-        name, _, value = condition.partition("=")
-        given_value = values[name]
-        if value == (f"{given_value:g}" if isinstance(given_value, Real) else str(given_value)):
-            found |= dict.fromkeys(changed.intersection(names.split()), condition)
+        name, sign, value = re.split("(!?=)", condition, maxsplit=1)
+        own = values[name]
+        shown = f"{own:g}" if isinstance(own, Real) else str(tuple(own) if own == [] else own)
+        if (value == shown) == (sign == "="):
+            why = f"{name}={shown}" if shown else f'{name}=""'
+            found |= dict.fromkeys(changed.intersection(names.split()), why)
     return found
 
 
@@ -232,7 +235,8 @@ class Options:
 
     A field annotated with `Literal` takes one of its strings. A field annotated with
     `Annotated[type, check]` takes what `check(name, value)` does not refuse. `unread` has by
-    condition, "mode=raw", the fields that are not read then, and take only their default.
+    condition, "mode=raw" or "omega!=0", the fields that are not read then, which take only their
+    default.
 
     Raises:
         ValueError: An option is out of range, or not read.

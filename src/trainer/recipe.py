@@ -165,7 +165,8 @@ def load(recipe: str | Path | recipes.Composition, overrides: Iterable[str] = ()
         words = [recipe] if os.path.isfile(recipe) else str(recipe).split()
         made = recipes.compose(words, overrides)
         settings, tree = made.settings, made.tree()
-    shipped = {k: one.value for k, one in settings.items() if not os.path.isfile(one.file)}
+    files = {key: one.file.partition(" when ")[0] for key, one in settings.items()}
+    shipped = {k: one.value for k, one in settings.items() if not os.path.isfile(files[k])}
     pairs, problems = [], Problems()
     for override in overrides:
         with problems.note():

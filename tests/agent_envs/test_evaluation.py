@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_envs.panels import Panel, Share, measure_share
+from agent_envs.panels import Panel, Share, measure_share, vary_mean
 from trainer.play.records import Episode, Step
 
 evaluations = pytest.importorskip("agent_envs.evaluation", reason="no agent-envs[report]")
@@ -187,9 +187,10 @@ def test_copies_count_once_in_intervals_means_and_tests():
         for one in (before, after)
     ]
     for hands, tasks in zip(alone, copied, strict=True):
-        assert (tasks.overall.low, tasks.overall.high) == pytest.approx(
-            (hands.overall.low, hands.overall.high), abs=0.02
-        )  # a factor of 12 / 11 is for the estimated mean
+        assert (tasks.overall.worth, tasks.overall.freedom) == (12, 11)  # t of 11 is 2.201
+        assert tasks.overall.low < hands.overall.low < hands.overall.high < tasks.overall.high
+        width = tasks.overall.high - tasks.overall.low
+        assert width == pytest.approx(hands.overall.high - hands.overall.low, rel=0.1)
     assert compare_paired(*alone).p == compare_paired(*copied).p == 2 / 2**4
     assert str(compare_paired(*copied)) == "exact p of 12 origins = 0.12"
     old = replace(copied[0], origins=[])  # saved by an earlier version
@@ -215,10 +216,23 @@ def test_tasks_of_one_origin_are_worth_less_where_they_agree():
     mixed = [number % 2 == 0 for number in range(40)]
     whole = Share(20, 40)
     assert measure_share(alike, alone).low == pytest.approx(whole.low)
-    assert measure_share(mixed, fours).low == pytest.approx(whole.low)
+    assert (measure_share(mixed, fours).worth, measure_share(mixed, fours).freedom) == (40, 3)
     assert measure_share(alike, fours).low < whole.low - 0.1
     assert measure_share([False] * 40, fours).high > 2 * Share(0, 40).high
     assert measure_share(mixed, ["one"] * 40).worth == 1
+    # one of 40 and 40 alone: 80² / (40² + 40) of equal size, which a mean that the one moves hides
+    large = measure_share([True] * 60 + [False] * 20, ["one"] * 40 + alone)
+    assert large.worth == pytest.approx(6400 / 1640)
+    assert large.low < 0.5
+
+
+def test_a_variance_is_the_jackknifes():
+    """Of 1, 1 | 4 | 5, 6: means without a group are 5, 13/4 and 2, that of all is 17/5."""
+    found, worth = vary_mean([1, 1, 4, 5, 6], ["a", "a", "b", "c", "c"])
+    away = [5 - 17 / 5, 13 / 4 - 17 / 5, 2 - 17 / 5]
+    assert found == pytest.approx(2 / 3 * sum(one**2 for one in away))
+    assert worth == pytest.approx(25 / 9)
+    assert vary_mean([1.0, 3.0], [0, 1]) == (1.0, 2.0)  # s² / n
 
 
 def test_named_values_of_episodes_come_into_the_evaluation_in_the_order_of_the_panel():

@@ -66,7 +66,10 @@ def test_copies_count_once():
     copies = [outcomes(np.repeat(one.success, 4)) for one in hands]
     alike = [replace(one, origins=[row // 4 * 4 for row in range(48)]) for one in copies]
     alone, told, untold = (difference(*pair) for pair in (hands, alike, copies))
-    assert (told.low, told.high) == pytest.approx((alone.low, alone.high), abs=0.002)
+    assert told.low < alone.low < alone.high < told.high
+    assert told.high - told.low < 1.2 * (alone.high - alone.low)  # by t of 11
+    old = difference(replace(alike[0], origins=[]), alike[1])  # saved by an earlier version
+    assert (old.low, old.high) == (told.low, told.high)
     assert untold.high - untold.low < 0.7 * (alone.high - alone.low)
 
 

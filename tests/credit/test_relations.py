@@ -1,5 +1,6 @@
 """Relations that hold for every method on any batch, checks of options, and public names."""
 
+import re
 from copy import copy
 from dataclasses import replace
 
@@ -45,7 +46,7 @@ UNREAD = [
 ]
 TEXTS = {
     "entropy": "shannon", "penalty": "single", "estimator": "k3", "singleton": "raw",
-    "scale": "max", "weights": "paper", "column": "mine",
+    "anchors": "similar", "baseline": "step", "scale": "max", "weights": "paper", "column": "mine",
 }  # fmt: skip
 
 
@@ -64,11 +65,12 @@ def test_one_finite_number_per_turn_the_same_at_every_call(name, turns):
 @given(turns=batches())
 @few
 def test_what_is_not_read_changes_nothing_and_is_refused(name, condition, option, turns):
-    key, _, value = condition.partition("=")
-    made = credit.make(name, **{key: type(getattr(METHODS[name], key))(value)})
+    key, sign, value = re.split("(!?=)", condition)
+    given = type(getattr(METHODS[name], key))(value)
+    made = credit.make(name, **{key: given if sign == "=" else given + 0.1})
     default = getattr(made, option)
     other = TEXTS.get(option) or (default + 1 if type(default) is int else default / 2 + 0.35)
-    with pytest.raises(ValueError, match=rf"^{option}=.* is not read with {condition}; leave out"):
+    with pytest.raises(ValueError, match=rf"^{option}=.* is not read with {key}=.*; leave out"):
         replace(made, **{option: other})
     changed = copy(made)
     object.__setattr__(changed, option, other)  # as if it were not refused

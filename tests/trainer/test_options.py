@@ -25,6 +25,7 @@ UNREAD = {
     "run.threads run.save_every run.keep run.episodes_every": "what is kept, and how fast it is",
     "eval.tasks eval.every eval.temperature": "evaluation leaves the weights alone",
     "sampling.rows sampling.max_reply_tokens sampling.max_tokens sampling.failures": "not reached",
+    "engine.correction.cap": "of engines beside this process",
     "update.tokens": "the size of a pass, which changes last bits at most",
     "update.clip_low update.clip_high": "no ratio moves in the only step on these rollouts",
     "update.grad_norm update.kl_target": "of longer gradients, and of a policy that has moved",

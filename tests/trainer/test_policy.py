@@ -33,7 +33,7 @@ def nudge(policy, by=0.05):
 
 @pytest.fixture(params=["full", "lora"])
 def policy(request, tiny_folder):
-    lora = LoRA(rank=4 if request.param == "lora" else 0, alpha=8)
+    lora = LoRA(rank=4, alpha=8) if request.param == "lora" else LoRA()
     return Policy.load(str(tiny_folder), lora=lora)
 
 

@@ -141,7 +141,7 @@ VLLM = ("engine.name=vllm", 'engine.urls=["http://a:1"]')
         (1, "sotopia grpo", [ACTORS, "partner.model=mine"], "partner.model=.* sampling.actors=0"),
         (1, "sotopia grpo", ["env.processes=2", "partner.model=mine"],
          "partner.model=.* set env.processes=0"),
-        (1, "alfworld mgr", ["env.step_seconds=2.0"], "^env: env.step_seconds=2 needs worker proc"),
+        (1, "alfworld mgr", ["env.step_seconds=2.0"], "^env: step_seconds=2.0 is not read with"),
         pytest.param(
             1, "alfworld mgr", [ACTORS, *VLLM],
             r"pip install 'agent-envs\[ray\]'", marks=pytest.mark.skipif(THERE, reason="it is"),

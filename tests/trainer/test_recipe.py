@@ -43,8 +43,14 @@ def test_what_is_switched_off_goes_with_its_options_and_is_else_refused(tmp_path
     recipe.save(made, tmp_path / "config.toml")  # as an earlier version ran it
     old = recipe.load(tmp_path, ["sft.steps=0"])
     assert (old.sft, old.credit.options["p_min"]) == (Sft(), 0.1)
-    with pytest.raises(RecipeError, match=r"not read with name=own and correction\.level=auto"):
-        recipe.load("alfworld mgr", ["engine.correction.cap=3.0"])
+    mine = written(tmp_path, "[when.grpo.sft]\nsteps = 0\nwarmup = 3\n")  # of one's own, too
+    with pytest.raises(RecipeError, match=r"^sft: warmup=3 is not read with steps=0; leave out"):
+        recipe.load(f"alfworld grpo pocket {mine}")
+    with pytest.raises(RecipeError, match=r'^partner: temperature=0\.2 is not read with model=""'):
+        recipe.load("sotopia grpo", ["partner.temperature=0.2"])
+    served = ["engine.name=vllm", "engine.urls=[]", "engine.patience=9.0"]
+    with pytest.raises(RecipeError, match=r"^engine: patience=9.0 is not read with urls=\(\); "):
+        recipe.load("alfworld grpo", served)
 
 
 PARTS = "environment = 'alfworld'\nmethod = 'mgr'\n"

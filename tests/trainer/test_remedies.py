@@ -89,11 +89,12 @@ def run(words, folder=None, resume=False):
 # Words of a recipe, and options to add, once for each alternative of the advice.
 CHECKED = {
     "lower {}, or set it to 0 for all": (f"{WALK} eval.tasks=9", "eval.tasks=5", "eval.tasks=0"),
+    "set prompt.context=turn": (
+        "mixture grpo pocket eval.tasks=3 prompt.context=history env.mixture.boxes.past=1",
+        "prompt.context=turn"),
     "leave out one, or change the other": (
         f"{WALK} prompt.template=agent_envs.alfworld.prompt:TEMPLATE", "prompt.context=turn",
         "prompt.template="),
-    "correction.level=auto; set another level": (
-        f"{WALK} engine.correction.cap=3.0", "engine.correction.level=token"),
     "set partner.model to the policy of the other side instead": (
         f"{TALK} env.options.partner=external",
         "env.options.partner=scripted partner.model={model}"),

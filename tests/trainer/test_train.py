@@ -313,7 +313,8 @@ def take_a_step(words, model, folder, endpoint, *more):
     loaded = recipe.load(words, more)
     warm = min(1, loaded.sft.steps)
     options = [f"policy.model={model}", *TINY]
-    options += [f"sft.steps={warm}", f"run.steps={min(1, loaded.run.steps)}", "sft.episodes=2"]
+    options += [f"sft.steps={warm}", f"run.steps={min(1, loaded.run.steps)}"]
+    options += ["sft.episodes=2"] * warm
     options += [] if loaded.policy.lora.rank else ["policy.lora.rank=0"]
     options += ["env.games=20"] if loaded.env.games else []
     if warm and loaded.env.id != "Corridor-v0":

@@ -45,6 +45,9 @@ KEPT_GAMES = 32
 """How many parsed games are cached."""
 
 _LEFT_OUT = ("movable", "Sliced")  # tasks that ALFWorld's own loader skips
+_TRIAL = re.compile(rb"\(problem plan_(trial_\w+)\)")
+_TREATED = {"clean": {"clean"}, "heat": {"heat", "hot"}, "cool": {"cool"}, "pick2": {"two"}}
+"""Words by which the sentence of a task says of what kind it is."""
 _UNSOLVABLE = re.compile(rb'"solvable"\s*:\s*"?false\b')
 
 
@@ -260,14 +263,19 @@ def _parse_public(file: Path, name: str) -> Game | str | None:
     if kind not in SHORT_NAMES.values() or any(word in name for word in _LEFT_OUT):
         return None
     try:
-        if _UNSOLVABLE.search(unpack_file(file)):
+        content = unpack_file(file)
+        if _UNSOLVABLE.search(content):
             return None
-        game = load_game(file)
-        types = game.goal.object_type, game.goal.receptacle_type or game.goal.lamp
-        things = [one.removesuffix("type") for one in types]
-        parts = name.partition("/")[0].lower().split("-")  # kind, thing, mrecep, place and scene
-        named = all(one in game.task and (one in parts or not parts[4:]) for one in things)
-        if not named or game.task_type != kind:
+        game, trial = load_game(file), _TRIAL.search(content)
+        things = game.goal.object_type, game.goal.receptacle_type or game.goal.lamp
+        words = set(re.findall(r"\w+", game.task))
+        treated = {one for one, own in _TREATED.items() if own & words}
+        if (
+            not all(one.removesuffix("type") in words for one in things)
+            or treated != {game.goal.task} & {*_TREATED}
+            or game.task_type != kind
+            or (trial and trial[1].decode() != name.rpartition("/")[2])
+        ):
             goal = " ".join((game.goal.task, *things))
             return f"folder, task {game.task!r:.60} and problem, {goal}, are of different games"
         return "nothing is to be done, the goal holds" if World(game).won else game

@@ -26,7 +26,7 @@ ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.xz", ".json", ".parquet")
 _ANSWERS = ("answers", "golden_answers", "possible_answers", "target")
 _SHARD = re.compile(r"-\d+-of-\d+$")  # in names of files with a part of a split
 _NO_COMMA = re.compile(r"(['\"])\s+(['\"])")  # between texts of a list
-_NOTHING = ("", "nan", "NaN", "inf", "-inf", "None", "null", "NULL", "N/A", "<NA>")
+_NOTHING = ("", "nan", "nat", "inf", "-inf", "none", "null", "n/a", "<na>", "[nan]")
 """What programs print for what is missing."""
 _ARRAY = re.compile(r"array\((\[.*\])(?:,\s*dtype=\S+)?\)", re.DOTALL)  # as NumPy prints it
 _OPENED = re.compile(r"[\[{]\s*['\"]")  # of a printed list
@@ -170,7 +170,7 @@ def read_question(row: Any, name: str, split: str = "") -> Question:
     extra = row.get("extra_info")  # verl
     inner = extra.get("question") if isinstance(extra, Mapping) else None
     text = row.get("question") or row.get("query") or inner
-    if not isinstance(text, str) or text.strip() in _NOTHING:
+    if not isinstance(text, str) or text.strip().lower() in _NOTHING:
         raise ValueError(f"a question needs a text under 'question', got {row!r:.80}")
     answers = tuple(dict.fromkeys(_read_answers(row)))
     if not answers:
@@ -196,7 +196,7 @@ def _read_answers(row: Mapping[str, Any]) -> list[str]:
     for keys in (*((key,) for key in _ANSWERS), ("answer", "answer_aliases")):
         given = [part for key in keys for part in _read_list(row.get(key))]
         if found := [
-            encodable(text) for text in _iter_texts(given) if text.strip() not in _NOTHING
+            encodable(text) for text in _iter_texts(given) if text.strip().lower() not in _NOTHING
         ]:
             return found
     return []

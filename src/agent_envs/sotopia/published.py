@@ -233,7 +233,7 @@ def _read_scene(row: dict[str, Any]) -> Scene:
         relationship=_read_level(row),
         characters=(Character(""), Character("")),
     )
-    if " " not in scene.scenario:
+    if scene.scenario.isascii() and not scene.scenario.split()[1:]:
         raise BadAsset(f"the field 'scenario' must be a sentence, got {scene.scenario!r:.60}")
     for text in (scene.scenario, *scene.goals):
         if "<p " in strip_markup(text, 0) or not strip_markup(text, 0):

@@ -68,7 +68,8 @@ class GiGPO(OfOutcomes):
     reads_anchors: ClassVar[bool] = True
 
     unread: ClassVar[dict[str, str]] = {
-        "omega=0": "gamma", "anchors=exact": "threshold", "mode=mean_norm": "eps",
+        "omega=0": "gamma anchors", "anchors=exact": "threshold", "mode=mean_norm": "eps",
+        "row_penalty!=0": "baseline",
     }  # fmt: skip
     omega: Weight = 1.0
     gamma: Discount = 0.95

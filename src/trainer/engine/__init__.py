@@ -115,6 +115,7 @@ class EngineOptions(Section):
     unread: ClassVar[dict[str, str]] = {
         "name=own": "urls options patience tolerance",
         "urls=()": "patience",
+        "urls!=()": "options",
     }
 
     name: Literal["own", "vllm"] = "own"
@@ -126,10 +127,6 @@ class EngineOptions(Section):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.corrects and self.correction not in {Correction(), Correction("none")}:
-            raise ValueError(
-                "correction is not read with name=own and correction.level=auto; set another level"
-            )
         example, advice = "http://gpu1:8000", f"put the servers' key into ${KEY}"
         for url in self.urls:
             check_url(url, rule="engine.urls must be", example=example, advice=advice)

@@ -123,7 +123,16 @@ class World(Env):
     past: int = -1
 
     def choose_prompt(self, prompt: PromptOptions) -> PromptOptions:
-        """The prompt options of the world."""
+        """The prompt options of the world.
+
+        Raises:
+            RecipeError: `template` or `past` with a context that renders none.
+        """
+        if prompt.context == "history" and (self.template or self.past >= 0):
+            raise RecipeError(
+                f"env.mixture: template={self.template!r} and past={self.past} of a world are not "
+                "read with prompt.context=history; leave them out, or set prompt.context=turn"
+            )
         past = prompt.history if self.past < 0 else self.past
         template = self.template or prompt.template
         return dataclasses.replace(prompt, template=template, history=past)

@@ -34,7 +34,7 @@ from rich.progress import (
 
 from agent_envs.cli.console import format_seconds, make_console, show_data
 from agent_envs.imports import message_of
-from agent_envs.machine import append_line, explain_error, write_text
+from agent_envs.machine import append_line, explain_error, read_json, write_text
 from credit.filters import is_dead
 from trainer.run.run_folder import step_of
 
@@ -279,7 +279,7 @@ def abandon_steps(folder: Path, step: int) -> None:
             write_text(folder / name, "".join(f"{_dump(line)}\n" for line in kept))
     made = {at: step_of(at) for at in folder.glob("*/step_*") if at.parent.name != "checkpoints"}
     for path in folder.glob("rounds/*/manifest.json"):  # of models trained between steps
-        made[path.parent] = json.loads(path.read_text())["steps"][-1]
+        made[path.parent] = read_json(path, dict[str, Any])["steps"][-1]
     for path, last in made.items():
         if last > step:
             (beside / path.parent.name).mkdir(parents=True, exist_ok=True)
