@@ -12,7 +12,6 @@ import asyncio
 import json
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -80,7 +79,7 @@ def server(name: str, *options: str) -> Iterator[tuple[str, subprocess.Popen[str
                 raise SystemExit("the server did not start")
             yield ready.rpartition(" at ")[2].strip(), process
         finally:
-            process.send_signal(signal.SIGINT)
+            process.terminate()  # a background job has SIGINT ignored
             process.wait()
 
 

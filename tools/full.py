@@ -151,7 +151,8 @@ def main() -> None:
     folder = ROOT / "build" / "full" / name_tree()[:12]
     folder.mkdir(parents=True, exist_ok=True)
     running: set[subprocess.Popen[bytes]] = set()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):  # a background job has the first ignored
+        signal.signal(number, signal.default_int_handler)
     try:
         results = [run_part(part, folder, running) for part in chosen if part in ALONE]
         with ThreadPoolExecutor(2) as pool:
