@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from agent_envs import Panel
+from agent_envs.panels import find_quantile
 
 PANEL = Panel("valid", ("look/1", "heat/2", "heat/3"))
 
@@ -73,3 +74,10 @@ def test_the_nearest_of_many_names_is_found_without_a_look_at_each(monkeypatch):
 def test_an_empty_or_repeating_panel_is_refused(ids, message):
     with pytest.raises(ValueError, match=message):
         Panel("x", ids)
+
+
+def test_quantiles_are_those_of_students_t():
+    stats = pytest.importorskip("scipy.stats")
+    for freedom in (5, 7, 15, 23, 100):
+        assert find_quantile(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), abs=1e-3)
+    assert find_quantile(1) == pytest.approx(stats.t.ppf(0.975, 1), rel=0.12)

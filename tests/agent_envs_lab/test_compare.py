@@ -73,6 +73,19 @@ def test_copies_count_once():
     assert untold.high - untold.low < 0.7 * (alone.high - alone.low)
 
 
+def test_evaluations_are_related_as_their_origins_are():
+    """Each solves as many of an origin's four tasks as the other, and where it can, other ones."""
+    solved = np.array([0, 1, 2, 3, 4, 2, 1, 3, 2, 2, 3, 1])[:, None]
+    one, other = (
+        replace(outcomes((order < solved).ravel()), origins=[row // 4 for row in range(48)])
+        for order in (np.arange(4), np.arange(4)[::-1])
+    )
+    found, share = difference(one, other), one.overall
+    assert found.change == 0
+    # Unrelated ones would have the root of the sum of squares, and these tasks are opposed.
+    assert found.high < 0.6 * np.hypot(share.high - share.share, share.share - share.low)
+
+
 @pytest.mark.parametrize("counts", [(10, 0, 0, 10), (0, 0, 0, 5), (5, 0, 0, 0), (0, 0, 9, 0)])
 def test_evaluations_without_variation_have_an_interval(counts):
     found = difference(*tables(*counts))

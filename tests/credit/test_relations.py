@@ -47,6 +47,7 @@ UNREAD = [
 TEXTS = {
     "entropy": "shannon", "penalty": "single", "estimator": "k3", "singleton": "raw",
     "anchors": "similar", "baseline": "step", "scale": "max", "weights": "paper", "column": "mine",
+    "normalize": "group",
 }  # fmt: skip
 
 

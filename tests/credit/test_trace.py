@@ -38,5 +38,5 @@ def test_without_weight_it_is_the_outcome_and_without_outcome_the_gains():
     found = credit.TRACE()(two((1.0, 1.0)))
     assert found == pytest.approx([0.141, 0.143, 0.322, 0] * 2, abs=1e-3)
     # the offset and the decay: distances 3.4, 2.15, 2.15: log(3.4 / 2.15), alone
-    found = credit.TRACE(offset=1.0, decay=0.0, fill=0.0)(two((1.0, 1.0)))
+    found = credit.TRACE(offset=1.0, decay=0.0)(two((1.0, 1.0)))
     assert found[0] == pytest.approx(0.2 * np.log(3.4 / 2.15))

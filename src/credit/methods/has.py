@@ -293,6 +293,7 @@ class HAS(Options):
         ValueError: An option out of range. At the call: credit of another length, or not finite.
     """
 
+    unread: ClassVar[dict[str, str]] = {"alpha=1": "normalize"}
     alpha: Annotated[float, within(0, 1, "it blends two advantages")] = 0.5
     decomposer: Decomposer | str = "progressive"
     normalize: Literal["position", "anchor", "group"] = "position"

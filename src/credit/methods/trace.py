@@ -45,7 +45,9 @@ class TRACE(Options):
     needs: ClassVar[tuple[str, ...]] = ("gold_logprob",)
     reads_reference: ClassVar[bool] = True
 
-    unread: ClassVar[dict[str, str]] = {"omega=0": "horizon decay fill offset"}
+    unread: ClassVar[dict[str, str]] = {
+        "omega=0": "horizon decay fill offset", "horizon=0": "offset", "decay=0": "fill",
+    }  # fmt: skip
     omega: Weight = 0.2
     horizon: Annotated[int, counting("it counts turns")] = 3
     decay: Annotated[float, within(0, 1, "it lowers the weight of later gains")] = 0.8
@@ -57,19 +59,16 @@ class TRACE(Options):
         """Advantage of each turn: [N]. `rng` is not used."""
         outcome = stats.standardize(turns.outcome, turns.group, ddof=0, eps=self.eps)
         whole = outcome[turns.trajectory]
-        length = np.bincount(turns.trajectory)[turns.trajectory]
-        left = length - 1 - turns.position  # D, turns up to and without the last one
+        left = np.bincount(turns.trajectory)[turns.trajectory] - 1 - turns.position  # D
         ending = (left > 0) & (left <= max(self.horizon, 1))
         local = self._local(turns, left) + ending * self.fill * self.decay**left * whole
-        advantage = whole + self.omega * np.where(turns.last, 0.0, local)
         alone = (stats.count(turns.group) == 1)[turns.trajectory]
-        return np.where(alone, 0.0, advantage)
+        return np.where(alone, 0.0, whole + self.omega * np.where(turns.last, 0.0, local))
 
     def gains(self, turns: Turns) -> Array:
         """δ of each turn, 0 on the last one: [N]."""
         distance = np.log(self.offset - turns.read_measured("gold_logprob"))
-        after = np.r_[distance[1:], np.zeros(min(len(turns), 1))]
-        return np.where(turns.last, 0.0, distance - after)
+        return np.where(turns.last, 0.0, distance - np.roll(distance, -1))
 
     def _local(self, turns: Turns, left: stats.Ids) -> Array:
         """Weighted mean of the gains of the next turns: [N], [N] -> [N]."""

@@ -178,6 +178,7 @@ def test_a_file_that_breaks_later_is_refused_when_it_is_played(folder):
         (lambda whole: whole.replace(b"problem kitchen", b"problem plan_trial_a"), 1, "are of "),
         (lambda whole: whole.replace(b"problem kitchen", b"problem plan_trial_b"), 2, ""),
         (lambda whole: json.dumps(json.loads(whole) | CLEAN).encode(), 1, "are of different games"),
+        (lambda _: json.dumps(kitchen_data()).encode(), 1, "are of different games"),
         (lambda whole: whole.replace(b"(atLocation agent1", b"(atlocation"), 1, "atlocation"),
         (lambda _: None, 1, "is damaged or no file"),
     ],
