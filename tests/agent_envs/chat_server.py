@@ -26,18 +26,22 @@ class Handler(BaseHTTPRequestHandler):
         with server.counting:
             server.asked.append(self.body)
             server.headers.append(dict(self.headers))
-            server.flying += 1
-            server.most = max(server.most, server.flying)
+            server.flying.add(self)
+            server.most = max(server.most, len(server.flying))
             act = server.script.pop(0) if server.script else server.act
         try:
             with contextlib.suppress(OSError):
                 act(self)
         finally:
-            with server.counting:
-                server.flying -= 1
+            self._land()
+
+    def _land(self):
+        with self.server.counting:
+            self.server.flying.discard(self)
 
     def say(self, content, status=200, **headers):
         """Answer with JSON, or with bytes as they are."""
+        self._land()  # before the asker can have the answer, and ask again
         data = content if isinstance(content, bytes) else json.dumps(content).encode()
         self.send_response(status)
         for name, value in headers.items():
@@ -69,7 +73,7 @@ class ChatServer(ThreadingHTTPServer):
 
     def __init__(self, act, port=0):
         self.act, self.script, self.asked, self.headers = act, [], [], []
-        self.flying, self.most, self.connections = 0, 0, []
+        self.flying, self.most, self.connections = set(), 0, []
         self.finished = []  # handlers that came to the end of a hang or of a drip
         self.counting, self.closing = threading.Lock(), threading.Event()
         super().__init__(("127.0.0.1", port), Handler)
