@@ -151,18 +151,21 @@ class Evaluation:
     def read_measure(self, name: str) -> NDArray[np.float64]:
         """The values [m] of a measure, without tasks that have none.
 
-        `name` is "success", "return", "turns" or one of `measures`; "NAME/STRATUM" leaves out all
-        tasks but those of a stratum, and "NAME/mean" has the mean of each stratum under the first
-        name of `strata` that has several.
+        `name` is "success", "return", "turns", one of `measures`, or "origins", which has for each
+        origin whether all its tasks are solved (AppWorld's scenario goal completion);
+        "NAME/STRATUM" leaves out all tasks but those of a stratum, and "NAME/mean" has the mean of
+        each stratum under the first name of `strata` that has several.
 
         Raises:
             KeyError: There is no such measure or stratum; the message has those that there are.
         """
         key, _, stratum = name.partition("/")
+        lost = {own for own, solved in zip(self.groups, self.success, strict=True) if not solved}
         named: dict[str, Sequence[float | None]] = {
             "success": self.success,
             "return": self.returns,
             "turns": self.turns,
+            "origins": [own not in lost if own == n else None for n, own in enumerate(self.groups)],
             **self.measures,
         }
         if key not in named:

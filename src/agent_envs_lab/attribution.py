@@ -24,7 +24,14 @@ from agent_envs import evaluation
 from agent_envs.machine import write_text
 from agent_envs_lab.truth import Truth
 from credit.methods import stapo
-from trainer.build import attempt, derive, load_policy, make_held_out, make_sampler
+from trainer.build import (
+    attempt,
+    check_untrained,
+    derive,
+    load_policy,
+    make_held_out,
+    make_sampler,
+)
 from trainer.engine.own import OwnEngine
 from trainer.errors import RecipeError
 from trainer.learn.batch import collate, passes
@@ -205,6 +212,7 @@ def play_panel(
     """The policy, and its episodes on the evaluation panel, which recorded the prompts `BLIND`."""
     held_out = make_held_out(recipe, blind=BLIND)
     panel = evaluation.draw_panel(held_out.panel, recipe.eval.tasks)
+    check_untrained(recipe, panel, source)
     policy = load_policy(recipe.policy, source)
     chosen = recipe.eval.temperature if rollouts == 1 else recipe.sampling.temperature
     sampler = make_sampler(recipe, OwnEngine(policy), policy, chosen)

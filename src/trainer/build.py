@@ -178,6 +178,18 @@ def attempt_panel(
     return attempt(held_out, tasks, sampler, derive(recipe.run.seed, 0, "evaluation"))
 
 
+def check_untrained(recipe: Recipe, panel: Panel, source: Path | None) -> None:
+    """Check that no task of a panel is of what a checkpoint, or the recipe's model, trained on.
+
+    Raises:
+        RecipeError: It was.
+    """
+    model = Path(source or recipe.policy.model)
+    run = model.resolve().parent.parent
+    if panel.origins and model.is_dir() and (run / "config.toml").is_file():
+        check_apart(_open_trained(recipe, recipes.load(run)), panel)
+
+
 def _open_trained(recipe: Recipe, trained: Recipe) -> Panel:
     """The tasks that a run was trained on, opened as those of its evaluation."""
     env = replace(recipe.env, id=trained.env.id, data=trained.env.data)
@@ -201,8 +213,7 @@ def evaluate_model(recipe: Recipe, run: Path | None = None) -> Evaluation:
     with problems.note():
         held_out = make_held_out(recipe)
         panel = evaluation.draw_panel(held_out.panel, recipe.eval.tasks)
-        if run is not None and panel.origins:
-            check_apart(_open_trained(recipe, recipes.load(run)), panel)
+        check_untrained(recipe, panel, source)
     problems.refuse()
     policy = load_policy(recipe.policy, source)
     with (

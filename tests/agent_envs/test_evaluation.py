@@ -161,6 +161,9 @@ def test_a_measure_of_a_stratum_and_the_mean_over_strata():
     assert found.read_measure("score/look").tolist() == [0.9]
     assert found.read_measure("success/mean").tolist() == pytest.approx([1.0, 1 / 3])  # look, pick
     assert found.read_measure("turns/L0").tolist() == [3.0] * 4
+    related = replace(found, origins=[0, 0, 2, 3])
+    assert related.read_measure("origins").tolist() == [0.0, 0.0, 1.0]
+    assert related.read_measure("origins/pick").tolist() == [0.0, 0.0]
     with pytest.raises(KeyError, match=r"no measure 'scor', did you mean 'score'.; there are succ"):
         found.read_measure("scor")
     with pytest.raises(KeyError, match="no task of stratum 'L9' has 'score'; strata are L0, pick"):

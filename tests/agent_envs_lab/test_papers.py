@@ -7,7 +7,10 @@ import json
 import os
 import re
 import shutil
+import signal
+import subprocess
 import sys
+import time
 from dataclasses import replace
 from functools import cache
 from itertools import chain
@@ -24,11 +27,13 @@ from agent_envs_lab.papers import figures, plans, results, runs
 from agent_envs_lab.papers.results import Result
 from tests.trainer.run_folders import evaluation
 from trainer import recipe, recipes
-from trainer.errors import RecipeError
+from trainer.errors import Problems, RecipeError
 from trainer.play.prompted import load_player
 from trainer.run.checks import RunError
-from trainer.run.metrics import MetricsError
+from trainer.run.metrics import MetricsError, read_log
 from trainer.run.needs import estimate_needs
+from trainer.run.session import Session
+from trainer.run.stopping import Stop
 
 ROOT = Path(__file__).parents[2]
 
@@ -64,8 +69,19 @@ def test_a_pocket_run_has_the_phases_of_the_papers_run(paper):
     for table, small in zip(tables(paper), tables(paper, pocket=True), strict=True):
         cells = zip(chain(*table.cells), chain(*small.cells), strict=True)
         for cell, one in ((a, b) for a, b in cells if a.run and b.run):
-            steps, few = (runs.load_recipe(each.run, 0, []).run.steps for each in (cell, one))
+            steps, few = (runs.load_recipe(each.run, 0).run.steps for each in (cell, one))
             assert (steps > 0) == (few > 0), f"{table.name} {cell.row.label}"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("paper", NAMES)
+def test_every_pocket_run_is_ready_for_its_first_step(paper, tmp_path):
+    known = {run.name: run for table in tables(paper, pocket=True) for run in table.runs}
+    for name, run in known.items():
+        try:
+            Session(runs.load_recipe(run, 0), tmp_path, Stop(), Problems())
+        except (ValueError, OSError) as error:
+            pytest.fail(f"{name}: {error}")
 
 
 @pytest.mark.parametrize("paper", NAMES)
@@ -110,8 +126,35 @@ CELLS = [
      ("env.options.reward=merged sampling.rollouts=21 update.epochs=2 "
       "update.aggregate=sequence-mean")),
     ("stapo", "table1", "STAPO", "WebShop success",
-     ("run.steps=300 sampling.tasks=8 credit.options.lam=1.5 "
+     ("run.steps=300 sampling.tasks=8 credit.options.lam=1.5 update.minibatch=64 "
       "credit.options.alpha=0.01 update.kl_coefficient=0.01")),
+    ("mgr", "table1", "Loop", "AppWorld difficult",  # A.5: 24 scenarios of the easier two kinds
+     ("env.id=AppWorld-v0 env.split=train_easy env.options.validity=marks credit.name=loop "
+      "sampling.max_reply_tokens=2048 update.learning_rate=5e-7")),
+    ("istar", "table1", "PPO", "WebShop success",
+     "env.invalid_penalty=-0.1 sampling.rollouts=1 update.learning_rate=5e-7 run.steps=200"),
+    ("istar", "table1", "GRPO", "VisualSokoban success",
+     "credit.options.row_penalty=0.1 sampling.tasks=32 sampling.max_reply_tokens=512"),
+    ("istar", "table2", "GRPO with iStar", "self-chat, hard",
+     ("credit.models.prm.threshold=0.6 credit.options.alpha=1.0 run.steps=800 "
+      "sampling.max_reply_tokens=2048 eval.split=all")),
+    ("has", "table1", "flatGRPO (α = 1)", "success",  # Tables 4 and 5
+     ("credit.options.alpha=1.0 env.max_turns=15 update.learning_rate=5e-6 update.kl_target=0.04 "
+      "update.clip_low=0.2 sampling.rollouts=8 sampling.temperature=1.0 eval.tasks=100 "
+      "eval.temperature=0.0 run.steps=10")),
+    ("has", "table1", "HAS with TurnRD", "success",
+     ("credit.options.alpha=0.5 credit.models.turnrd.loss.value=0.5 credit.models.turnrd.layers=2 "
+      "credit.models.turnrd.heads=4 credit.models.turnrd.hidden=128 "
+      "credit.models.turnrd.learning_rate=5e-4 credit.models.turnrd.epochs=5 "
+      "credit.models.turnrd.half_life=4")),
+    ("stapo", "table1", "GiGPO", "AlfWorld All",
+     ("sampling.tasks=16 sampling.rollouts=8 update.minibatch=256 update.learning_rate=1e-6 "
+      "eval.temperature=0.4 env.max_turns=50 credit.options.row_penalty=0.1 "
+      "sampling.max_reply_tokens=512 credit.options.omega=1.0")),
+    ("stapo", "table2", "STAPO", "NQ",
+     ("sampling.tasks=256 sampling.rollouts=5 update.minibatch=512 update.learning_rate=1e-6 "
+      "eval.temperature=0.0 env.max_turns=4 credit.options.row_penalty=0.01 "
+      "credit.options.alpha=0.001 credit.options.threshold=0.9 credit.options.anchors=similar")),
 ]  # fmt: skip
 
 
@@ -188,20 +231,22 @@ def out(own, tmp_path):
     """The runs of GRPO with two seeds, of MGR with one that stopped and one that was not run."""
     grpo, mgr = own.runs
     for seed, solved in enumerate(((6, 40, 30), (6, 20, 36))):
-        made = runs.load_recipe(grpo, seed, [])
+        made = runs.load_recipe(grpo, seed)
         leave_run(runs.find_folder(tmp_path, grpo, seed), made, solved)
-    leave_run(runs.find_folder(tmp_path, mgr, 0), runs.load_recipe(mgr, 0, []), (6, 9))
+    leave_run(runs.find_folder(tmp_path, mgr, 0), runs.load_recipe(mgr, 0), (6, 9))
     return tmp_path
 
 
 def test_a_cell_has_the_last_evaluation_of_each_seed_and_says_what_it_lacks(own, out):
-    (grpo, mgr, gpt, closed) = results.collect(own, out, [], 2)
+    (grpo, mgr, gpt, closed) = results.collect(own, out, 2)
     assert grpo[0].values == [50.0, 60.0]  # 30 and 36 of 60
     assert grpo[0].low < 50
     assert grpo[0].high > 60
     assert grpo[0].tasks == 60
     assert grpo[0].shown.startswith("55 ± 7.1 [")
-    lacking = "no measure 'score', did you mean 'success'?; there are success, return, turns"
+    lacking = (
+        "no measure 'score', did you mean 'success'?; there are success, return, turns, origins"
+    )
     assert grpo[1].shown == lacking
     assert grpo[2].shown == ""  # the paper leaves it empty
     assert grpo[3].shown.startswith("no task of stratum 'look' has 'success'; strata are pick_and")
@@ -212,14 +257,16 @@ def test_a_cell_has_the_last_evaluation_of_each_seed_and_says_what_it_lacks(own,
 
 def test_a_saved_evaluation_of_a_prompted_model_fills_its_row(own, out):
     command = f"agent-envs eval gpt --endpoint URL --recipe 'alfworld grpo {out}/mine.toml'"
-    plan = show(plans.show_plan(own, out, [], 2))
+    plan = show(plans.show_plan(own, out, 2))
     assert f"prompted: {command} --out {out}/players/gpt/alfworld.json\n" in plan
-    asked = runs.write_command(own.cells[2][0], out, ["data=/games", "update.epochs=2"])
+    given = ["data=/games", "update.epochs=2"]
+    told = papers.read_table(str(out / "mine.toml"), "one", given)
+    asked = runs.write_command(told.cells[2][0], out)
     assert " --recipe" in asked
     assert " env.data=/games " in asked
     assert "epochs" not in asked
     evaluation(30).save(out / "players" / "gpt" / "alfworld.json")
-    gpt = results.collect(own, out, [], 2)[2]
+    gpt = results.collect(own, out, 2)[2]
     assert gpt[0].values == [50.0]  # 30 of 60, in %
     assert gpt[1].shown.startswith("no measure 'score'")
     assert own.cells[3][0].prompted is None
@@ -246,7 +293,7 @@ def test_a_logged_value_is_the_mean_of_the_last_steps(own, out):
     folder = runs.find_folder(out, cell.run, 0)
     lines = [{"step": n, "stage": "rl", "valid": float(n)} for n in range(1, 31)]
     (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    made = runs.load_recipe(cell.run, 0, [])
+    made = runs.load_recipe(cell.run, 0)
     values, panel = results.read_value(cell, folder, made)
     assert (values.tolist(), panel) == ([25.5], "")  # 21 to 30
     last = cell._replace(column=cell.column.model_copy(update={"window": 1}))
@@ -255,31 +302,33 @@ def test_a_logged_value_is_the_mean_of_the_last_steps(own, out):
 
 def test_the_best_evaluation_counts_where_the_paper_says_so(own, out):
     folder = runs.find_folder(out, own.runs[0], 0)
-    made = runs.load_recipe(own.runs[0], 0, [])
+    made = runs.load_recipe(own.runs[0], 0)
     assert sum(results.select_evaluation(folder, made).success) == 30
     best = replace(made, eval=replace(made.eval, select="best"))
     assert sum(results.select_evaluation(folder, best).success) == 40
 
 
 def test_a_folder_of_other_settings_is_refused_with_what_differs(own, out):
+    changed = papers.read_table(str(out / "mine.toml"), "one", ["update.epochs=3"])
     with pytest.raises(RunError, match=r"grpo/seed_0 holds a run with another update\.epochs"):
-        results.collect(own, out, ["update.epochs=3"], 2)
+        results.collect(changed, out, 2)
 
 
-def test_a_run_that_died_is_named_with_its_log(own, tmp_path):
+def test_a_run_that_died_says_why(own, tmp_path):
     log = runs.find_folder(tmp_path, own.runs[0], 0) / "log.txt"
     log.parent.mkdir(parents=True)
-    log.write_text("agent-envs: no such model\n")
-    assert results.collect(own, tmp_path, [], 1)[0][0].shown == f"died, see {log}"
-    assert results.collect(own, tmp_path, [], 1)[1][0].shown == "not run"
+    log.write_text("loading\nagent-envs: no such model\n\n")
+    said = f"died: agent-envs: no such model (see {log})"
+    assert results.collect(own, tmp_path, 1)[0][0].shown == said
+    assert results.collect(own, tmp_path, 1)[1][0].shown == "not run"
 
 
 def test_the_page_and_the_terminal_show_both_numbers(own, out):
-    found = results.collect(own, out, [], 2)
+    found = results.collect(own, out, 2)
     said = show(results.show_table(own, found, 2))
     assert re.search(r"GRPO & co +paper +<b>50</b> +1 +– +–", said)
     assert re.search(r" ours +55 ± 7\.1 \[", said)
-    figure = figures.draw_curves(own, out, [], 2)
+    figure = figures.draw_curves(own, out, 2)
     assert figure.count("<svg") == 1
     assert "GRPO &amp; co" in figure
     page = results.save(own, found, out, 2, figure).read_text(encoding="utf-8")
@@ -302,13 +351,13 @@ def test_a_curve_is_a_mean_over_steps_whatever_their_distance():  # iStar Fig. 4
 
 
 def test_no_figure_without_a_finished_run(own, tmp_path):
-    assert figures.draw_curves(own, tmp_path, [], 1) == ""
+    assert figures.draw_curves(own, tmp_path, 1) == ""
 
 
 def test_a_table_of_ones_own_has_no_lines_for_what_nobody_published(tmp_path):
     (tmp_path / "mine.toml").write_text(OWN.replace("published =", "#"))
     table = papers.read_table(str(tmp_path / "mine.toml"), "one")
-    found = results.collect(table, tmp_path, [], 1)
+    found = results.collect(table, tmp_path, 1)
     said = show(results.show_table(table, found, 1))
     page = results.save(table, found, tmp_path, 1, "").read_text(encoding="utf-8")
     assert re.search(r"GRPO & co +ours +not run", said)
@@ -317,7 +366,7 @@ def test_a_table_of_ones_own_has_no_lines_for_what_nobody_published(tmp_path):
 
 def test_rows_that_lack_seeds_are_named_with_the_reason(own, out):
     shutil.rmtree(runs.find_folder(out, own.runs[0], 1))
-    found = results.collect(own, out, [], 2)
+    found = results.collect(own, out, 2)
     said = show(results.show_table(own, found, 2))
     assert said.count("GRPO & co: 1 of 2 seeds; not run") == 1
     assert "MGR: " not in said  # whose cells have the reason
@@ -329,7 +378,7 @@ def test_rows_that_lack_seeds_are_named_with_the_reason(own, out):
 def test_a_damaged_evaluation_is_named(own, out, name):
     path = runs.find_folder(out, own.runs[0], 0) / name
     path.write_text("{")
-    said = results.collect(own, out, [], 1)[0][0].shown
+    said = results.collect(own, out, 1)[0][0].shown
     assert said.startswith(str(path))
     assert said.endswith(f"restore it, or delete {path.parents[1]} and train it anew with --run")
 
@@ -338,7 +387,7 @@ def test_a_damaged_log_is_named(own, out):
     path = runs.find_folder(out, own.runs[0], 0) / "metrics.jsonl"
     path.write_text("{\n")
     with pytest.raises(MetricsError, match=rf"{path} line 1 .*; restore the file"):
-        figures.draw_curves(own, out, [], 1)
+        figures.draw_curves(own, out, 1)
 
 
 def test_seeds_and_rows_of_other_tasks_are_not_compared(own, out):
@@ -346,17 +395,17 @@ def test_seeds_and_rows_of_other_tasks_are_not_compared(own, out):
     table = papers.read_table(str(out / "mine.toml"), "one")
     grpo, mgr = table.runs
     folder = runs.find_folder(out, mgr, 0)
-    leave_run(folder, runs.load_recipe(mgr, 0, []), (6, 9, 12))
-    (line,) = results.compare_rows(results.collect(table, out, [], 1))
+    leave_run(folder, runs.load_recipe(mgr, 0), (6, 9, 12))
+    (line,) = results.compare_rows(results.collect(table, out, 1))
     assert line.startswith("success: MGR against GRPO & co -30 (0 tasks higher, 18 lower, p = ")
     other = replace(evaluation(12), panel_hash="0ddba11" * 4)
     for step in range(3):
         other.save(folder / "eval" / f"step_{step}.json")
-    (line,) = results.compare_rows(results.collect(table, out, [], 1))
+    (line,) = results.compare_rows(results.collect(table, out, 1))
     assert line == "success: MGR against GRPO & co (not tested: other tasks)"
     for step in range(3):
         other.save(runs.find_folder(out, grpo, 1) / "eval" / f"step_{step}.json")
-    cell = results.collect(table, out, [], 2)[0][0]
+    cell = results.collect(table, out, 2)[0][0]
     assert cell.shown == "its seeds were evaluated on different tasks; train them anew"
 
 
@@ -372,7 +421,7 @@ def test_a_curve_has_the_steps_that_all_seeds_logged(own, out, monkeypatch):
         return plot(axes, at, values, *more, **options)
 
     monkeypatch.setattr(Axes, "plot", note)
-    figures.draw_curves(own, out, [], 2)
+    figures.draw_curves(own, out, 2)
     at, values = drawn[0]
     assert at == [1, 3]
     assert values == pytest.approx([0.2, 0.3])  # of .1 and .3; of (.1+.2+.3)/3 and (.3+.5)/2
@@ -424,6 +473,50 @@ def test_a_wrong_table_of_ones_own_is_refused(old, new, said, tmp_path):
         load_runs(str(path))
 
 
+def test_an_option_is_for_the_runs_of_all_or_of_one_environment():
+    given = ["run.steps=7", "appworld.data=/apps", "alfworld.env.max_turns=9"]
+    table = papers.read_table("mgr", "table1", given)
+    made = {run.name: runs.load_recipe(run, 0) for run in table.keep_rows(["MGR"]).runs}
+    (house,) = {one.env.data: one for name, one in made.items() if "alfworld" in name}.items()
+    (apps,) = {one.env.data: one for name, one in made.items() if "appworld" in name}.items()
+    assert (house[0], house[1].env.max_turns, house[1].run.steps) == ("auto", 9, 7)
+    assert (apps[0], apps[1].env.max_turns, apps[1].run.steps) == ("/apps", 35, 7)
+    house, apps = table.cells[0][0].prompted.command, table.cells[0][3].prompted.command
+    assert ("env.data=/apps" in house, "env.data=/apps" in apps) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("data=/x", "data=/x would hold for alfworld and appworld alike; .*: alfworld.data=/x"),
+        ("env.id=AppWorld-v0", "begin it with the one that it is for: alfworld.env.id="),
+        ("webshop.data=/x", "webshop.data=/x: the runs of the table are in alfworld, appworld"),
+    ],
+)
+def test_an_option_for_other_tasks_than_those_of_a_run_is_refused(option, said):
+    with pytest.raises(ValueError, match=said):
+        papers.read_table("mgr", "table1", [option])
+
+
+@pytest.mark.parametrize(
+    ("paper", "label", "key"),
+    [
+        ("has", "HAS with a judge", "credit.models.judge.url"),
+        ("istar", "SFT and DPO, offline", "sampling.recorded"),
+    ],
+)
+def test_what_a_row_needs_is_for_it_alone(paper, label, key):
+    name = "table1" if paper == "has" else "table6"
+    lacking, told = (papers.read_table(paper, name, given) for given in ([], [f"{key}=http://a"]))
+    assert all(f"{key}=" in cell.why for cell in lacking.keep_rows([label]).cells[0])
+    runs_of_row = told.keep_rows([label]).runs
+    assert runs_of_row
+    assert [one.options for one in told.runs if one not in runs_of_row] == [()] * len(lacking.runs)
+    assert all(f"{key}=http://a" in one.options for one in runs_of_row)
+    for run in runs_of_row:
+        runs.load_recipe(run, 0)
+
+
 def test_rows_are_chosen_by_label(own):
     assert [run.name for run in own.keep_rows(["MGR"]).runs] == ["alfworld-mgr-beta=0.2"]
     with pytest.raises(
@@ -444,7 +537,7 @@ def test_the_seven_data_sets_are_evaluated_whole_after_training(monkeypatch, tmp
         (folder / "checkpoints" / "step_1").mkdir(parents=True, exist_ok=True)
     monkeypatch.setattr(runs.Checkpoints, "latest", lambda one: one.folder / "step_1")
     monkeypatch.setattr(runs, "list_missing", lambda *_: [])
-    runs.train_missing(table, tmp_path, [], 1, jobs=1, launch="", tell=print)
+    runs.train_missing(table, tmp_path, 1, jobs=1, launch="", tell=print)
     assert {tuple(words[3:6]) for words in calls} == {
         ("eval", str(runs.find_folder(tmp_path, cell.run, 0)), "eval.tasks=0") for cell in cells
     }
@@ -491,7 +584,7 @@ def test_every_run_of_a_plan_has_memory_and_hours(paper, tmp_path):
             need = estimate_needs(made, shapes[made.policy.model])
             assert 1 < need.memory < 5000, run.name
             assert (need.hours > 0) == bool(made.run.steps or made.sft.steps), run.name
-    text = show(plans.show_plan(tables(paper)[0], tmp_path, [], 1))
+    text = show(plans.show_plan(tables(paper)[0], tmp_path, 1))
     assert re.search(r"\d+ runs to do; about [\d,]+ hours", text)
 
 
@@ -537,25 +630,45 @@ def test_a_table_is_filled_goes_on_and_is_not_trained_twice(tmp_path, tiny_folde
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([here, *sys.path]))
     monkeypatch.syspath_prepend(here)
     (tmp_path / "mine.toml").write_text(BRIEF)
-    table = papers.read_table(str(tmp_path / "mine.toml"), "one")
-    options, out = [f"policy.model={tiny_folder}"], tmp_path / "out"
+    given, out = [f"policy.model={tiny_folder}"], tmp_path / "out"
+    table = papers.read_table(str(tmp_path / "mine.toml"), "one", given)
     first = table.keep_rows(["GRPO"])
     told = []
-    assert runs.train_missing(first, out, options, 1, jobs=1, launch="", tell=told.append) == []
-    left = list(runs.list_missing(table, out, options, 1))
+    assert runs.train_missing(first, out, 1, jobs=1, launch="", tell=told.append) == []
+    left = list(runs.list_missing(table, out, 1))
     assert [(run.name, state) for run, _, state in left] == [("alfworld-mgr-model=none", "not run")]
     stamp = (out / "alfworld-grpo" / "seed_0" / "metrics.jsonl").stat().st_mtime_ns
-    assert runs.train_missing(table, out, options, 1, jobs=2, launch="", tell=told.append) == []
+    assert runs.train_missing(table, out, 1, jobs=2, launch="", tell=told.append) == []
     assert (out / "alfworld-grpo" / "seed_0" / "metrics.jsonl").stat().st_mtime_ns == stamp
     assert [line.partition(":")[0] for line in told] == ["1 of 1"] * 2
-    found = results.collect(table, out, options, 1)
+    found = results.collect(table, out, 1)
     assert [len(row[0].values) for row in found] == [1, 1]
     shutil.rmtree(out / "alfworld-grpo" / "seed_0" / "eval")
-    assert "stopped at step" in results.collect(table, out, options, 1)[0][0].shown
-    bad = runs.train_missing(
-        table, tmp_path / "no", ["policy.model=/no"], 1, jobs=2, launch="", tell=print
-    )
+    assert "stopped at step" in results.collect(table, out, 1)[0][0].shown
+    table = papers.read_table(str(tmp_path / "mine.toml"), "one", ["policy.model=/no"])
+    bad = runs.train_missing(table, tmp_path / "no", 1, jobs=2, launch="", tell=print)
     assert [Path(log).read_text().count("/no") > 0 for log in bad] == [True, True]
+
+
+@pytest.mark.long
+def test_a_table_that_is_killed_goes_on_where_it_was(tmp_path, tiny_folder, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "tests" / "trainer"), *sys.path]))
+    (tmp_path / "mine.toml").write_text(BRIEF.replace("steps = 1\nthreads", "steps = 4\nthreads"))
+    given = [f"policy.model={tiny_folder}", "run.save_every=1"]
+    words = ["paper", str(tmp_path / "mine.toml"), "one", "--run", "--out", str(tmp_path), *given]
+    command = [sys.executable, "-c", "from agent_envs.cli import main; main()", *words]
+    for log in (tmp_path / f"alfworld-{one}/seed_0" for one in ("grpo", "mgr-model=none")):
+        with subprocess.Popen(command, start_new_session=True) as killed:
+            while killed.poll() is None and not (log / "checkpoints" / "step_2").is_dir():
+                time.sleep(0.01)
+            os.killpg(killed.pid, signal.SIGKILL)
+    table = papers.read_table(*words[1:3], given)
+    assert "stopped at step" in results.collect(table, tmp_path, 1)[1][0].shown
+    assert subprocess.run(command, check=False).returncode == 0
+    assert [len(row[0].values) for row in results.collect(table, tmp_path, 1)] == [1, 1]
+    for run in table.runs:
+        log = read_log(runs.find_folder(tmp_path, run, 0) / "metrics.jsonl")
+        assert [line["step"] for line in log] == [0, 1, 2, 3, 4, 5]
 
 
 def test_an_interval_covers_tasks_and_seeds():

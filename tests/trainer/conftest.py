@@ -422,7 +422,7 @@ def llama_folder(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", autouse=True)  # `short` plays it
 def corridor():
     """The module beside this file, imported, with its environment registered as Corridor-v0."""
     if "corridor" in sys.modules:  # for another folder of tests

@@ -55,26 +55,24 @@ def paper(
             listed.add_row(one, about)
         page.print(listed)
         return
-    made, given = papers.read_table(name, table, pocket=pocket), options or ()
+    made = papers.read_table(name, table, options or (), pocket=pocket)
     made = made.keep_rows(only) if only else made
     seeds = seeds or made.spec.seeds
     out = out or Path("runs/papers") / (made.paper + ("-pocket" if pocket else ""))
     if plan:
-        page.print(plans.show_plan(made, out, given, seeds))
+        page.print(plans.show_plan(made, out, seeds))
         return
     failed = []
     if run:
-        failed = runs.train_missing(
-            made, out, given, seeds, jobs=jobs, launch=launch, tell=page.print
-        )
-    found = results.collect(made, out, given, seeds)
+        failed = runs.train_missing(made, out, seeds, jobs=jobs, launch=launch, tell=page.print)
+    found = results.collect(made, out, seeds)
     page.print(results.show_table(made, found, seeds))
     if any(one.values for row in found for one in row):
         figure = ""
         if made.spec.curves:
             from agent_envs_lab.papers.figures import draw_curves
 
-            figure = draw_curves(made, out, given, seeds)
+            figure = draw_curves(made, out, seeds)
         page.print(f"page    {results.save(made, found, out, seeds, figure)}", soft_wrap=True)
     if failed:
         page.print(f"{len(failed)} runs failed; see {', '.join(failed)}")

@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,10 +25,13 @@ from trainer.errors import RecipeError
 
 _OF_SCALE = (
     *("policy.", "partner.", "engine.", "run.steps", "sampling.tasks", "sampling.recorded"),
-    "env.id",
     *("env.data", "env.options.retriever"),
 )
 """Options that a pocket table does not take from a cell: of the model, of data and of scale."""
+_SCALES = ("public", "pocket")
+"""What is no table in the tables of a file: settings of those of the paper's scale, and small."""
+_OF_WORLD = ("env.id", "env.split", "env.data", "env.options", "eval.split", "eval.data")
+"""Options of the command that mean another thing in each environment."""
 PLAYED = ("env.", "prompt.", "eval.")
 """Options of a cell that also hold for a prompted model."""
 SELF = "partner.model=self"
@@ -70,6 +75,7 @@ class Row(BaseModel, extra="forbid"):
         player: Name of a prompted model behind an endpoint.
         form: Form of its prompt, "" or "react", "reflexion".
         why: Why it has no run, or what the run needs.
+        needs: The option, or section of options, that the command has to give for a run.
         published: What the paper prints for each column, "-" where it leaves the cell empty.
     """
 
@@ -82,6 +88,7 @@ class Row(BaseModel, extra="forbid"):
     player: str = ""
     form: str = ""
     why: str = ""
+    needs: str = ""
     published: list[str] = Field(default_factory=list)
 
 
@@ -110,10 +117,11 @@ class Spec(BaseModel, extra="forbid"):
 
 
 class Run(NamedTuple):
-    """The runs of a cell, one for each seed: the name of their folder and their recipe."""
+    """The runs of a cell, one for each seed: their folder's name, recipe and further options."""
 
     name: str
     recipe: recipes.Composition
+    options: tuple[str, ...] = ()
 
 
 class Prompted(NamedTuple):
@@ -174,17 +182,27 @@ class Table(NamedTuple):
 def list_tables(paper: str) -> dict[str, str]:
     """What each table of a paper shows, by name."""
     tables = _read_file(paper)[1]
-    return {name: str(table["about"]) for name, table in tables.items() if name != "pocket"}
+    return {name: str(table["about"]) for name, table in tables.items() if name not in _SCALES}
 
 
-def read_table(paper: str, name: str, *, pocket: bool = False) -> Table:
+def read_table(
+    paper: str, name: str, options: Sequence[str] = (), *, pocket: bool = False
+) -> Table:
     """A table of a shipped paper, or of a file of one's own, with its cells composed.
 
+    Args:
+        paper: Name of the paper, or a file.
+        name: Name of the table.
+        options: `key=value` for all runs, or `ENVIRONMENT.key=value` for those of one environment;
+            what a row needs is for this row alone.
+        pocket: Whether the runs are those of a small model.
+
     Raises:
-        RecipeError: There is no such paper or table, or a cell cannot be composed.
+        RecipeError: There is no such paper or table, a cell cannot be composed, or an option is
+            for an environment that the table lacks, or for tasks of several at once.
     """
     settings, tables = _read_file(paper)
-    known = [one for one in tables if one != "pocket"]
+    known = [one for one in tables if one not in _SCALES]
     if name not in known:
         raise RecipeError(
             f"{paper} has no table {name!r}{nearest(name, known)}; it has {', '.join(known)}"
@@ -199,13 +217,15 @@ def read_table(paper: str, name: str, *, pocket: bool = False) -> Table:
                 f"{paper}, {name}: row {row.label!r} has {len(row.published)} published numbers "
                 f"for {len(spec.columns)} columns"
             )
-    small = recipes.make_part(f"{paper} pocket", dict(tables.get("pocket", {})))
+    kind = _SCALES[pocket]
+    scale = recipes.make_part(f"{paper} {kind}", dict(tables.get(kind, {})))
+    composer = _Composer(paper, spec, settings, scale, pocket)
+    composer.read_options(options)
+    empty = [""] * len(spec.columns)
     cells = [
         [
-            _make_cell(paper, spec, row, column, published, settings, small if pocket else None)
-            for column, published in zip(
-                spec.columns.values(), row.published or [""] * len(spec.columns), strict=True
-            )
+            composer.make_cell(row, column, published)
+            for column, published in zip(spec.columns.values(), row.published or empty, strict=True)
         ]
         for row in spec.rows
     ]
@@ -226,76 +246,133 @@ def _read_file(paper: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return settings, settings.pop("tables", {})
 
 
-def _make_cell(  # noqa: PLR0917
-    paper: str,
-    spec: Spec,
-    row: Row,
-    column: Column,
-    published: str,
-    settings: dict[str, Any],
-    small: recipes.Part | None,
-) -> Cell:
-    method = row.method or column.method
-    if published == _EMPTY:
-        return Cell(row, column, "", None, "")
-    given = {**spec.groups.get(row.group, {}), **column.set, **row.set}
-    if row.player:
-        why = f"prompted: {row.player} {row.form}".strip()
-        made = None if small else _prompt_player(paper, row, column, given, settings)
-        return Cell(row, column, published, None, why, made)
-    if not method:
-        return Cell(row, column, published, None, row.why or "has no run")
-    if small is not None:
-        kept = {key: value for key, value in given.items() if not key.startswith(_OF_SCALE)}
-        given = {**kept, **row.pocket}
-    own = {key: value for key, value in settings.items() if key not in recipes.AXES}
-    parts = {axis: settings[axis] for axis in recipes.AXES if axis in settings}
-    parts["environment"] = row.environment or column.environment or parts.get("environment", "")
-    if "paper" in parts and parts["environment"] not in recipes.list_environments(parts["paper"]):
-        del parts["paper"]  # a row in the setting of another project
-    parts["method"] = "grpo" if method == "base" else method
-    above = [recipes.make_part(paper, own)]
-    if small is not None:
-        parts["model"] = "pocket"
-        above.append(small)
-    tree: dict[str, Any] = {}
-    untrained = {"run.steps": 0, "sft.steps": 0} if method == "base" else {}
-    for key, value in {**given, **untrained}.items():
-        recipes.set_option(tree, tuple(key.split(".")), value)
-    above.append(recipes.make_part(f"{paper} {row.label}", tree))
-    run = Run(_name_file([parts["environment"], method], given), recipes.layer_parts(parts, above))
-    why = row.why
-    fitting = recipes.part("model", "pocket").when.get((parts["environment"],), {})
-    if small is not None and ("policy", "model") not in fitting:
-        why = f"there is no small model for {parts['environment']}"
-    if small is not None and "openai:" in column.evaluate:
-        why = f"needs {column.evaluate}: only at the scale of the paper"
-    return Cell(row, column, published, None if why else run, why)
+@dataclass
+class _Composer:
+    """Makes the cells of a table of a paper, whose settings are those of a shipped one or a file.
+
+    scale: The settings of tables of this scale, that of the paper or of small models.
+    given: Options of the command: the environment of each, "" for all; its key; the option.
+    """
+
+    paper: str
+    spec: Spec
+    settings: dict[str, Any]
+    scale: recipes.Part
+    small: bool
+    given: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def read_options(self, options: Sequence[str]) -> None:
+        """Read the options of the command, for all runs or for those of an environment."""
+        from trainer.recipe import key_of
+
+        pairs = product(self.spec.rows, self.spec.columns.values())
+        there = list(dict.fromkeys(filter(None, (self._find_environment(*pair) for pair in pairs))))
+        for one in options:
+            word, _, rest = one.partition(".")
+            if word not in recipes.names("environment"):
+                word, rest = "", one
+            elif word not in there:
+                raise RecipeError(f"{one}: the runs of the table are in {', '.join(there)}")
+            key = key_of(rest)
+            if not word and len(there) > 1 and key.startswith(_OF_WORLD):
+                raise RecipeError(
+                    f"{one} would hold for {' and '.join(there)} alike; begin it with the one that "
+                    f"it is for: {there[0]}.{one}"
+                )
+            self.given.append((word, key, rest))
+
+    def make_cell(self, row: Row, column: Column, published: str) -> Cell:
+        """A cell with its runs."""
+        method, environment = row.method or column.method, self._find_environment(row, column)
+        if published == _EMPTY:
+            return Cell(row, column, "", None, "")
+        options = {**self.spec.groups.get(row.group, {}), **column.set, **row.set}
+        if row.player:
+            why = f"prompted: {row.player} {row.form}".strip()
+            made = None if self.small else self._prompt_player(row, column, options)
+            return Cell(row, column, published, None, why, made)
+        if not method:
+            return Cell(row, column, published, None, row.why or "has no run")
+        if self.small:
+            kept = {key: one for key, one in options.items() if not key.startswith(_OF_SCALE)}
+            options = {**kept, **row.pocket}
+        own = self._choose_options(row, environment)
+        why = "" if any(_is_of(key, row.needs) for key, _ in own) else row.why
+        if self.small:
+            fitting = recipes.part("model", "pocket").when.get((environment,), {})
+            if ("policy", "model") not in fitting:
+                why = f"there is no small model for {environment}"
+            elif "openai:" in column.evaluate:
+                why = f"needs {column.evaluate}: only at the scale of the paper"
+        if why:
+            return Cell(row, column, published, None, why)
+        recipe = self._compose(row, column, options)
+        name, told = _name_file([environment, method], options), tuple(one for _, one in own)
+        return Cell(row, column, published, Run(name, recipe, told), "")
+
+    def _compose(self, row: Row, column: Column, options: dict[str, Any]) -> recipes.Composition:
+        """The recipe of a row in a column with these options."""
+        method, environment = row.method or column.method, self._find_environment(row, column)
+        layer = {key: one for key, one in self.settings.items() if key not in recipes.AXES}
+        parts = {axis: self.settings[axis] for axis in recipes.AXES if axis in self.settings}
+        parts["environment"] = environment
+        if "paper" in parts and environment not in recipes.list_environments(parts["paper"]):
+            del parts["paper"]  # a row in the setting of another project
+        parts["method"] = "grpo" if method == "base" else method
+        above = [recipes.make_part(self.paper, layer), self.scale]
+        if self.small:
+            parts["model"] = "pocket"
+        tree: dict[str, Any] = {}
+        untrained = {"run.steps": 0, "sft.steps": 0} if method == "base" else {}
+        for key, value in {**options, **untrained}.items():
+            recipes.set_option(tree, tuple(key.split(".")), value)
+        above.append(recipes.make_part(f"{self.paper} {row.label}", tree))
+        return recipes.layer_parts(parts, above)
+
+    def _find_environment(self, row: Row, column: Column) -> str:
+        return row.environment or column.environment or self.settings.get("environment", "")
+
+    def _choose_options(self, row: Row, environment: str) -> list[tuple[str, str]]:
+        """Keys and options of the command for a row, without those that only other rows need."""
+        others = {one.needs for one in self.spec.rows} - {row.needs}
+        return [
+            (key, one)
+            for word, key, one in self.given
+            if word in {"", environment} and not any(_is_of(key, need) for need in others)
+        ]
+
+    def _prompt_player(self, row: Row, column: Column, options: dict[str, Any]) -> Prompted:
+        """The evaluation of a prompted model in a paper's setting; its partner is an endpoint."""
+        environment = self._find_environment(row, column)
+        words = [environment, "grpo"]
+        if "paper" not in self.settings:
+            words.append(self.paper)
+        elif environment in recipes.list_environments(self.settings["paper"]):
+            words.append(f"paper={self.paper}")
+        own = self.scale.when.get((environment,), {})
+        options = {recipes.join_key(key): one.value for key, one in own.items()} | options
+        options.pop("env.split", None)  # of training
+        played = {key: value for key, value in options.items() if key.startswith(PLAYED)}
+        partner = column.evaluate.rpartition("openai:")[2]
+        partner = row.player if column.evaluate == SELF else partner
+        if column.evaluate == SELF or "openai:" in column.evaluate:
+            played["env.options.partner"] = f"openai:{partner}@URL"
+        elif column.evaluate:
+            key, value = parse_assignment(column.evaluate)
+            played[key] = value
+        form = ["--form", row.form] if row.form else []
+        told = [f"{key}={json.dumps(value)}" for key, value in played.items()]
+        given = self._choose_options(row, environment)
+        told += [f"{key}={one.partition('=')[2]}" for key, one in given if key.startswith(PLAYED)]
+        recipe = ["--recipe", " ".join(words)]
+        command = ["eval", row.player, *told, "--endpoint", "URL", *form, *recipe]
+        player = _name_file([row.player, row.form] if row.form else [row.player], {})
+        return Prompted(f"players/{player}/{_name_file([environment], played)}.json", command)
 
 
-def _prompt_player(
-    paper: str, row: Row, column: Column, given: dict[str, Any], settings: dict[str, Any]
-) -> Prompted:
-    """The evaluation of a prompted model in a paper's setting; its partner is an endpoint."""
-    environment = row.environment or column.environment or settings.get("environment", "")
-    words = [environment, "grpo"]
-    if "paper" not in settings:
-        words.append(paper)
-    elif environment in recipes.list_environments(settings["paper"]):
-        words.append(f"paper={paper}")
-    played = {key: value for key, value in given.items() if key.startswith(PLAYED)}
-    partner = row.player if column.evaluate == SELF else column.evaluate.rpartition("openai:")[2]
-    if column.evaluate == SELF or "openai:" in column.evaluate:
-        played["env.options.partner"] = f"openai:{partner}@URL"
-    elif column.evaluate:
-        key, value = parse_assignment(column.evaluate)
-        played[key] = value
-    form = ["--form", row.form] if row.form else []
-    options = [f"{key}={json.dumps(value)}" for key, value in played.items()]
-    recipe = ["--recipe", " ".join(words)]
-    command = ["eval", row.player, *options, "--endpoint", "URL", *form, *recipe]
-    player = _name_file([row.player, row.form] if row.form else [row.player], {})
-    return Prompted(f"players/{player}/{_name_file([environment], played)}.json", command)
+def _is_of(key: str, section: str) -> bool:
+    """Whether an option is the named one, or in the section of this name; "" has none."""
+    return bool(section) and f"{key}.".startswith(f"{section}.")
 
 
 def _name_file(words: Sequence[str], options: dict[str, Any]) -> str:

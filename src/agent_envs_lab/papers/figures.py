@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +23,7 @@ Curve = tuple["NDArray[np.float64]", "NDArray[np.float64]"]
 """Steps or hours [L], and the value of each seed there [S, L]."""
 
 
-def draw_curves(table: Table, out: Path, options: Sequence[str], seeds: int) -> str:
+def draw_curves(table: Table, out: Path, seeds: int) -> str:
     """The curves of finished runs as SVG; "" if the table has none or no run has finished.
 
     Values are means over the last steps, `Spec.window`; bands are the range of the seeds.
@@ -41,7 +40,7 @@ def draw_curves(table: Table, out: Path, options: Sequence[str], seeds: int) -> 
     for place, runs in places.items():
         for key in table.spec.curves:
             for label, run in runs:
-                if curve := _read_curve(run, key, table.spec, out, options, seeds):
+                if curve := _read_curve(run, key, table.spec, out, seeds):
                     found.setdefault((key, place), {})[label] = curve
     if not found:
         return ""
@@ -74,14 +73,12 @@ def _draw(axes: Any, curves: dict[str, Curve], title: str) -> None:
         axes.legend(fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
 
 
-def _read_curve(  # noqa: PLR0917
-    run: Run, key: str, spec: Spec, out: Path, options: Sequence[str], seeds: int
-) -> Curve | None:
+def _read_curve(run: Run, key: str, spec: Spec, out: Path, seeds: int) -> Curve | None:
     """The curve of a value over the finished seeds, None if there is none."""
     curves = []
     for seed in range(seeds):
         folder = find_folder(out, run, seed)
-        if describe_state(folder, load_recipe(run, seed, options)):
+        if describe_state(folder, load_recipe(run, seed)):
             continue
         lines = read_log(folder / "metrics.jsonl")
         hours = dict(

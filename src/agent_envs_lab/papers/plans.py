@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,19 +22,19 @@ def list_shapes() -> dict[str, Shape]:
     return {name: Shape(**numbers) for name, numbers in table.items()}
 
 
-def show_plan(table: Table, out: Path, options: Sequence[str], seeds: int) -> Any:
+def show_plan(table: Table, out: Path, seeds: int) -> Any:
     """The runs of a table for a terminal: state, size, memory, hours."""
     from rich.console import Group
 
     from agent_envs.cli.console import DataTable, show_data
 
-    missing = [(run.name, state) for run, _, state in list_missing(table, out, options, seeds)]
+    missing = [(run.name, state) for run, _, state in list_missing(table, out, seeds)]
     made = DataTable(box=None, pad_edge=False)
     for name in ("run", "to do", "steps", "episodes", "model", "GiB", "A100 hours", ""):
         made.add_column(name, justify="left" if name in {"run", "model", ""} else "right")
     shapes, there, total = list_shapes(), find_memory(), 0.0
     for run in table.runs:
-        recipe = load_recipe(run, 0, options)
+        recipe = load_recipe(run, 0)
         left = [state for name, state in missing if name == run.name]
         shape = shapes.get(recipe.policy.model)
         memory = hours = note = ""
@@ -59,7 +58,7 @@ def show_plan(table: Table, out: Path, options: Sequence[str], seeds: int) -> An
         )
     cells = [cell for row in table.cells for cell in row]
     told = [cell.why for cell in cells if cell.run is None and cell.why and not cell.prompted]
-    asked = [write_command(cell, out, options) for cell in cells if cell.prompted]
+    asked = [write_command(cell, out) for cell in cells if cell.prompted]
     notes = [
         f"{len(missing)} runs to do; about {total:,.0f} hours of an A100; {there:,.0f} GiB here.",
         (

@@ -66,7 +66,7 @@ class Result:
         return mean if np.isnan(self.low) else f"{mean} [{self.low:.3g}–{self.high:.3g}]"
 
 
-def collect(table: Table, out: Path, options: Sequence[str], seeds: int) -> list[list[Result]]:
+def collect(table: Table, out: Path, seeds: int) -> list[list[Result]]:
     """The results of all cells, a list for each row.
 
     Raises:
@@ -74,16 +74,16 @@ def collect(table: Table, out: Path, options: Sequence[str], seeds: int) -> list
     """
     return [
         [
-            _read_cell(cell, label, out, options, seeds)
+            _read_cell(cell, label, out, seeds)
             for label, cell in zip(table.spec.columns, row, strict=True)
         ]
         for row in table.cells
     ]
 
 
-def _read_cell(cell: Cell, label: str, out: Path, options: Sequence[str], seeds: int) -> Result:
+def _read_cell(cell: Cell, label: str, out: Path, seeds: int) -> Result:
     whys, found, panels = [], [], set()
-    for lacked, read in _list_sources(cell, out, options, seeds):
+    for lacked, read in _list_sources(cell, out, seeds):
         why = lacked
         try:
             if not why:
@@ -112,12 +112,12 @@ def _read_cell(cell: Cell, label: str, out: Path, options: Sequence[str], seeds:
 
 
 def _list_sources(
-    cell: Cell, out: Path, options: Sequence[str], seeds: int
+    cell: Cell, out: Path, seeds: int
 ) -> Iterator[tuple[str, Callable[[], tuple[NDArray[np.float64], str]]]]:
     """Why a seed or a prompted model of a cell has no values, "" if it has; and what reads them."""
     if cell.run:
         for seed in range(seeds):
-            recipe = load_recipe(cell.run, seed, options)
+            recipe = load_recipe(cell.run, seed)
             folder = find_folder(out, cell.run, seed)
             yield describe_state(folder, recipe), partial(read_value, cell, folder, recipe)
     elif cell.prompted:
@@ -281,14 +281,14 @@ def list_differences(table: Table) -> list[str]:
         if table.pocket
         else "Ours: this project's trainer in the paper's setting."
     ]
-    data = {
-        run.recipe.settings[key].value
-        if (key := ("env", "data")) in run.recipe.settings
-        else "auto"
+    games = [
+        run
         for run in table.runs
-    }
-    if table.runs and data <= {"auto", "embedded"}:
-        found.append("Data: this package's embedded tasks, unless data=FOLDER names the paper's.")
+        if run.recipe.settings["env", "id"].value == "AlfWorld-v0"
+        and not any("data=" in one for one in run.options)
+    ]
+    if games and not table.pocket:
+        found.append("AlfWorld: embedded games, unless alfworld.data=FOLDER names the public ones.")
     if any(one.evaluate and "openai:" in one.evaluate for one in table.spec.columns.values()):
         found.append("Partner and judge are the user's own endpoints.")
     return found

@@ -14,7 +14,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_envs_lab.papers import PLAYED, SELF
+from agent_envs_lab.papers import SELF
 from agent_envs_lab.papers.lab import FILE
 from trainer import recipe as recipes
 from trainer.run.checkpoint import Checkpoints
@@ -26,16 +26,17 @@ if TYPE_CHECKING:
     from agent_envs_lab.papers import Cell, Run, Table
     from trainer.recipe import Recipe
 
+_SAID = 300  # characters of the last line of a log
 _CLI = (sys.executable, "-c", "from agent_envs.cli import main; main()")
 
 
-def load_recipe(run: Run, seed: int, options: Sequence[str]) -> Recipe:
+def load_recipe(run: Run, seed: int) -> Recipe:
     """The recipe of a run with a seed and the options of the command.
 
     Raises:
         RecipeError: An option is unknown or invalid.
     """
-    return recipes.load(run.recipe, [*options, f"run.seed={seed}"])
+    return recipes.load(run.recipe, [*run.options, f"run.seed={seed}"])
 
 
 def find_folder(out: Path, run: Run, seed: int) -> Path:
@@ -51,7 +52,11 @@ def describe_state(folder: Path, recipe: Recipe) -> str:
     """
     if not (folder / "config.toml").is_file():
         log = folder / "log.txt"
-        return f"died, see {log}" if log.is_file() and log.stat().st_size else "not run"
+        said = (
+            log.read_text(encoding="utf-8", errors="replace").split("\n") if log.is_file() else []
+        )
+        why = next((line.strip() for line in reversed(said) if line.strip()), "")
+        return f"died: {why[:_SAID]} (see {log})" if why else "not run"
     if changed := check_folder(recipe, folder, resume=True):
         return changed
     last = recipe.sft.steps + recipe.run.steps
@@ -65,18 +70,15 @@ def describe_state(folder: Path, recipe: Recipe) -> str:
     return f"stopped at step {done} of {last}, see {folder / 'log.txt'}"
 
 
-def write_command(cell: Cell, out: Path, options: Sequence[str]) -> str:
-    """The command that evaluates the prompted model of a cell; `options` are those of all runs."""
+def write_command(cell: Cell, out: Path) -> str:
+    """The command that evaluates the prompted model of a cell."""
     assert cell.prompted is not None  # noqa: S101  the caller looked
-    pairs = [(recipes.key_of(one), one.partition("=")[2]) for one in options]
-    read = [f"{key}={value}" for key, value in pairs if key.startswith(PLAYED)]
-    words = [*cell.prompted.command, *read, "--out", str(out / cell.prompted.file)]
-    return f"agent-envs {shlex.join(words)}"
+    return (
+        f"agent-envs {shlex.join([*cell.prompted.command, '--out', str(out / cell.prompted.file)])}"
+    )
 
 
-def list_missing(
-    table: Table, out: Path, options: Sequence[str], seeds: int
-) -> Iterator[tuple[Run, int, str]]:
+def list_missing(table: Table, out: Path, seeds: int) -> Iterator[tuple[Run, int, str]]:
     """Runs with their seeds that are not finished, and their states.
 
     Raises:
@@ -84,7 +86,7 @@ def list_missing(
     """
     for seed in range(seeds):
         for run in table.runs:
-            recipe = load_recipe(run, seed, options)
+            recipe = load_recipe(run, seed)
             if state := describe_state(find_folder(out, run, seed), recipe):
                 yield run, seed, state
 
@@ -92,7 +94,6 @@ def list_missing(
 def train_missing(
     table: Table,
     out: Path,
-    options: Sequence[str],
     seeds: int,
     *,
     jobs: int,
@@ -104,13 +105,12 @@ def train_missing(
     Args:
         table: The table.
         out: Folder of the runs.
-        options: `key=value` for all runs.
         seeds: Seeds of each cell.
         jobs: Runs at the same time.
         launch: What each command is prefixed with, e.g. "torchrun --nproc-per-node 8 --no-python".
         tell: Called with a line at the start of each run.
     """
-    todo = [(run, seed) for run, seed, _ in list_missing(table, out, options, seeds)]
+    todo = [(run, seed) for run, seed, _ in list_missing(table, out, seeds)]
 
     def train(number: int, job: tuple[Run, int]) -> str:
         run, seed = job
@@ -118,7 +118,7 @@ def train_missing(
         tell(f"{number} of {len(todo)}: {folder}")
         path = folder / "recipe.toml"
         folder.mkdir(parents=True, exist_ok=True)
-        recipes.save(load_recipe(run, seed, options), path)
+        recipes.save(load_recipe(run, seed), path)
         start = [*shlex.split(launch), "agent-envs"] if launch else _CLI
         words = ["train", str(path), "--out", str(folder), "--resume"]
         return _call([*start, *words], folder / "log.txt")

@@ -110,10 +110,9 @@ class Start:
         train.check_folder(recipe, folder, resume=resume)
         self.asked.append(train.Loop(small(recipe, *self.models), folder, Stop(), Problems()))
 
-    def fill(self, table, out, options, seeds, *, jobs, launch, tell):
-        for one in table.runs:
-            recipes.load(one.recipe, options)
-        self.train(recipes.load(table.runs[0].recipe, options), out, resume=False, console=None)
+    def fill(self, table, out, seeds, *, jobs, launch, tell):
+        made = [recipes.load(one.recipe, one.options) for one in table.runs]
+        self.train(made[0], out, resume=False, console=None)
         raise Started
 
     def doctor(self, recipe):

@@ -73,8 +73,14 @@ def test_no_command_evaluates_a_run_on_a_situation_of_its_training(tiny_folder, 
     assert "(split 'train') and evaluation (split 'all') share" in said
     assert call("train", *recipe, "eval.split=val", "--out", run)[0] == 0
     assert call("eval", run, "eval.split=test")[0] == 0
-    for more in (["eval.split=all"], ["eval.split=all", f"eval.data={renamed}"]):
-        code, _, said = call("eval", run, *more)
+    (checkpoint,) = (run / "checkpoints").iterdir()
+    for words in (
+        ["eval", run],
+        ["eval", run, f"eval.data={renamed}"],
+        ["attribute", run],
+        ["eval", checkpoint, "--recipe", "sotopia grpo pocket", *own, f"data={data}"],
+    ):
+        code, _, said = call(*words, "eval.split=all", "eval.tasks=0")
         assert code == 1
         assert "situations that tasks are made from, the first 'Meeting " in said
         assert "set another eval.split, or other data for one of the two" in said
