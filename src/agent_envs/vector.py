@@ -6,7 +6,7 @@ import asyncio
 import concurrent.futures
 import multiprocessing
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -39,10 +39,12 @@ def make_vec(
     *,
     vectorization_mode: Literal["sync", "async"] = "sync",
     autoreset: Literal["next_step", "same_step", "disabled"] = "next_step",
-    env_kwargs: Mapping[str, Any] | None = None,
     wrappers: Sequence[Callable[[gym.Env[Any, Any]], gym.Wrapper[Any, Any, Any, Any]]] = (),
+    **options: Any,
 ) -> VectorEnv[Any, Any, Any]:
-    """`n` copies of `env_id`: observations and actions are tuples of n strings, `info` n-arrays.
+    """`n` copies of `env_id` with its `options`, as `gym.make` takes them.
+
+    Observations and actions are tuples of n strings, `info` has n-arrays.
 
     "sync" steps the copies one after the other in this process, which is fastest if a step takes
     microseconds. Copies that wait for a server (`AgentEnv.waits`) are stepped concurrently, in
@@ -85,7 +87,7 @@ def make_vec(
         vectorization_mode=vectorization_mode,
         vector_kwargs=vector_kwargs,
         wrappers=list(wrappers),
-        **(env_kwargs or {}),
+        **options,
     )
     if isinstance(made.action_space, spaces.Tuple):
         made.action_space = Actions(made.action_space.spaces)

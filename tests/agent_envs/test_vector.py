@@ -94,7 +94,7 @@ def test_same_step_keeps_the_last_observation_and_info(mode):
 @pytest.mark.parametrize("autoreset", ["next_step", "same_step", "disabled"])
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_a_reset_right_after_an_end_begins_the_episode_that_is_played(mode, autoreset):
-    options = {"vectorization_mode": mode, "autoreset": autoreset, "env_kwargs": {"max_turns": 2}}
+    options = {"vectorization_mode": mode, "autoreset": autoreset, "max_turns": 2}
     env = make_vec("Hallway-v0", 2, **options)
     try:
         for task in (4, 2):
@@ -108,7 +108,7 @@ def test_a_reset_right_after_an_end_begins_the_episode_that_is_played(mode, auto
 
 
 def test_tasks_wrappers_and_arguments_reach_every_copy():
-    env = make_vec("Hallway-v0", 2, env_kwargs={"max_turns": 1}, wrappers=[ParseReply])
+    env = make_vec("Hallway-v0", 2, max_turns=1, wrappers=[ParseReply])
     _, info = env.reset(seed=1, options={"task": 4})
     assert info["task_id"].tolist() == ["toy/train/6"] * 2
     assert env.single_action_space == FreeText(65_536)
@@ -174,7 +174,7 @@ def test_copies_that_wait_show_what_they_show_one_by_one(mode, monkeypatch):
 
 
 def test_copies_that_wait_do_so_at_the_same_time(monkeypatch):
-    env = make_vec("Slow-v0", 8, autoreset="same_step", env_kwargs={"max_turns": 1})
+    env = make_vec("Slow-v0", 8, autoreset="same_step", max_turns=1)
     together = threading.Barrier(8, timeout=60)  # broken unless all eight are inside at once
     monkeypatch.setattr("hallway.Slow.answer", staticmethod(together.wait))
     env.reset(seed=1)
@@ -183,7 +183,7 @@ def test_copies_that_wait_do_so_at_the_same_time(monkeypatch):
 
 
 def test_a_reset_after_the_end_of_copies_that_wait_starts_them_anew():
-    env = make_vec("Slow-v0", 2, env_kwargs={"max_turns": 1})
+    env = make_vec("Slow-v0", 2, max_turns=1)
     for _ in range(2):
         env.reset(seed=1)
         *_, truncated, info = env.step(("right", "right"))

@@ -139,7 +139,7 @@ def in_turn():
 @pytest.mark.parametrize("mode", ["sync", pytest.param("async", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("autoreset", ["next_step", "same_step", "disabled"])
 def test_a_vector_gives_the_same(mode, autoreset, in_turn):
-    options = {"vectorization_mode": mode, "autoreset": autoreset, "env_kwargs": {"max_turns": 5}}
+    options = {"vectorization_mode": mode, "autoreset": autoreset, "max_turns": 5}
     group = GroupReward(make_vec("AlfWorld-v0", COPIES, **options), gate="none")
     for _ in range(2):
         group.envs.reset(seed=[34] * COPIES)

@@ -378,6 +378,14 @@ def test_a_run_without_one_of_the_options_is_refused(option, tmp_path):
         recipe.load(tmp_path)
 
 
+def test_an_own_world_may_stand_as_a_word():
+    made = recipe.load("corridor:Corridor mgr pocket")
+    given = recipe.load("mgr pocket", ["env.id=corridor:Corridor"])
+    assert recipe.changes(made, given) == {"name": ("mgr-pocket-Corridor", "mgr-pocket")}
+    with pytest.raises(RecipeError, match="a recipe has one environment, got 'alfworld' and 'c"):
+        recipe.load("alfworld corridor:Corridor mgr pocket")
+
+
 def test_overrides_are_toml_or_bare_strings(tmp_path):
     path = written(tmp_path, f"{PARTS}[run]\nseed = 3\n[credit.options]\nbeta = 0.2\n")
     given_options = [

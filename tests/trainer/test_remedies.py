@@ -86,11 +86,12 @@ def run(words, folder=None, resume=False):
             warnings.warn(line, stacklevel=2)
 
 
+MIXED = "mixture grpo pocket eval.tasks=3 env.mixture.guess.id=EZPoints-v0"  # not GEM's game
 # Words of a recipe, and options to add, once for each alternative of the advice.
 CHECKED = {
     "lower {}, or set it to 0 for all": (f"{WALK} eval.tasks=9", "eval.tasks=5", "eval.tasks=0"),
     "set prompt.context=turn": (
-        "mixture grpo pocket eval.tasks=3 prompt.context=history env.mixture.boxes.past=1",
+        f"{MIXED} prompt.context=history env.mixture.boxes.past=1",
         "prompt.context=turn"),
     "leave out one, or change the other": (
         f"{WALK} prompt.template=agent_envs.alfworld.prompt:TEMPLATE", "prompt.context=turn",
@@ -185,9 +186,9 @@ CHECKS = {
         {"words": "{at}/mine.toml", "/mine.toml": "environment = 'alfworld'"},
         lambda found, at: {"words": f"{at}/mine.toml {found[1].split(', ')[0]}"},
         {"words": "{at}/mine.toml credit.name=credit:GRPO"}),
-    "in the place of a word you may give your own, env.id=module:Class, credit.name=module:Name": (
+    "in the place of a word you may give your own, module:World, or credit.name=module:Name": (
         load, "alfworld credit", {"words": "alfworld credit.name=credit:GRPO"},
-        {"words": "mgr env.id=corridor:Corridor"}),
+        {"words": "mgr corridor:Corridor"}),
     "`agent-envs recipes` lists all": (load, "alfword mgr", list_recipes),
     "set another eval.split, or other data for one of the two (env.data, eval.data)": (check_apart,
         {"training": Panel("train", ("a",), "x", {"a": "rain"}),

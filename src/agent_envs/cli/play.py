@@ -201,6 +201,7 @@ def _render_goal(info: Mapping[str, Any]) -> Panel:
         title_align="left",
         subtitle=show_data(info["task_id"], "dim"),
         subtitle_align="right",
+        expand=False,
     )
 
 
@@ -245,7 +246,7 @@ def _render_choices(admissible: list[str]) -> Group:
 
 def _render_end(info: Mapping[str, Any], done: bool) -> Text:
     if info["success"]:
-        return show_data(f"\nDone in {info['turn']} turns.", "bold green")
+        return show_data(f"\nSuccess after {info['turn']} turns.", "bold green")
     if done:
         return show_data(
             f"\nOver after {info['turn']} turns, progress {info['progress']:.2f}.", "bold"

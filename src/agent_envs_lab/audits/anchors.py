@@ -173,8 +173,7 @@ def audit_anchors(
         raise ValueError(f"episodes, per task, must be at least 2 to be compared, got {episodes}")
     made = env() if callable(env) else env
     if actions is None:
-        module = find_players(made)
-        actions = wander if module is None else module.actions
+        actions = getattr(find_players(made), "actions", wander)
     watching = FirstViolation(made)
     make = make_fresh(made)
     with keep_generators():

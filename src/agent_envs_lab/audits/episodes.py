@@ -35,7 +35,7 @@ PLAYERS = {
 
 
 def find_players(env: Env) -> ModuleType | None:
-    """The module with `actions` and `NON_SOLVERS` of an environment; None without one.
+    """The module of an environment with any of `actions`, `NON_SOLVERS`, `LIMIT`; None without.
 
     It is the one that the class attribute `audits` names, else that of `PLAYERS`.
 

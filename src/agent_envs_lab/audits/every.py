@@ -108,6 +108,7 @@ def audit(
     tasks: int = 10,
     episodes: int = 40,
     players: int = 100,
+    limit: float | None = None,
     seed: int = 0,
     seconds: float = 300,
     tell: Callable[[str], object] = str,
@@ -121,6 +122,7 @@ def audit(
         tasks: number of tasks for the audit of anchors.
         episodes: number of episodes of each task.
         players: number of tasks for each player in the audit of rewards.
+        limit: as in `audit_rewards`.
         seed: seed of all random draws.
         seconds: time of all audits together; one that is cut short shows nothing. Beyond it,
             examples of violations are shortened for at most `evidence.EXPLAINING` seconds each.
@@ -168,7 +170,7 @@ def audit(
     rewards = None
     if "success" in (info or ()):
         with begin("rewards", 1):
-            rewards = attempt(lambda: audit_rewards(made, tasks=players, **given))
+            rewards = attempt(lambda: audit_rewards(made, tasks=players, limit=limit, **given))
     errors += (one.violation for one in (anchors, rewards) if one is not None and one.violation)
     contract = Evidence(played.turns, "turns", TURNS, cut)
     violation = [*errors, ""][0]

@@ -32,6 +32,12 @@ def audit(
     players: Annotated[
         int, typer.Option(min=1, help="Tasks for each player in the audit of rewards.")
     ] = 100,
+    limit: Annotated[
+        float | None,
+        typer.Option(
+            min=0, max=1, help="Success that no player who does not do the task may exceed."
+        ),
+    ] = None,
     words: Annotated[
         list[str] | None,
         typer.Option(
@@ -61,7 +67,7 @@ def audit(
     codes = {SHOWN: 0, REFUTED: 1, NOT_SHOWN: 2}
     given = dict(map(parse_assignment, options or ()))
     check_not_own(
-        given, "tasks", "episodes", "players", "word", "seed", "seconds", "ladder", "json"
+        given, "tasks", "episodes", "players", "limit", "word", "seed", "seconds", "ladder", "json"
     )
     if ladder:
         from agent_envs_lab.ladder import climb_ladder
@@ -89,6 +95,7 @@ def audit(
             tasks=tasks,
             episodes=episodes,
             players=players,
+            limit=limit,
             seed=seed,
             seconds=seconds,
             tell=status.update,

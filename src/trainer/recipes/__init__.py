@@ -112,7 +112,7 @@ def part(axis: str, name: str) -> Part:
 
 
 def compose(words: Sequence[str | Path], options: Iterable[str] = ()) -> Composition:
-    """The recipe of some words, each a shipped name, `paper=NAME` or a TOML file of one's own.
+    """The recipe of some words: shipped names, `paper=NAME`, a TOML file, one's own `module:World`.
 
     A file may name its `environment`, `paper`, `method` and `model`, too, and is layered last.
     Without a named environment it sets `env.id`, and without a named method `credit.name`, if none
@@ -123,20 +123,21 @@ def compose(words: Sequence[str | Path], options: Iterable[str] = ()) -> Composi
             without this environment.
     """
     parts: dict[str, str] = {}
-    own: list[Part] = []
+    own, worlds = list[Part](), list[str]()
     for word in map(str, words):
         if axis := _axes().get(word):
             _name_part(parts, axis, word)
         elif word.startswith(PAPER):
             _name_part(parts, "paper", word.removeprefix(PAPER))
         elif os.path.isfile(word):
-            table = parse_file(Path(word))
-            for axis in AXES:
-                if axis in table:
-                    _name_part(parts, axis, str(table.pop(axis)))
-            own.append(make_part(word, table))
+            own.append(_read_own(word, parts))
+        elif ":" in word:
+            worlds.append(word)
+            own.append(make_part(word.rpartition(":")[2], {"env": {"id": word}}))
         else:
             raise RecipeError(_explain_word(word))
+    if len(both := [*filter(None, [parts.get("environment")]), *worlds]) > 1:
+        raise RecipeError(f"a recipe has one environment, got {' and '.join(map(repr, both))}")
     made = layer_parts(parts, own)
     for axis, key in NEEDED.items():
         given = any(option.startswith(f"{join_key(key)}=") for option in options)
@@ -150,6 +151,15 @@ def compose(words: Sequence[str | Path], options: Iterable[str] = ()) -> Composi
     return made._replace(name="-".join(filter(None, [made.name, *stems])))
 
 
+def _read_own(path: str, parts: dict[str, str]) -> Part:
+    """A file of one's own; the parts that it names come to `parts`."""
+    table = parse_file(Path(path))
+    for axis in AXES:
+        if axis in table:
+            _name_part(parts, axis, str(table.pop(axis)))
+    return make_part(path, table)
+
+
 def _explain_word(word: str) -> str:
     """What a word that is no part of a recipe was probably meant to be."""
     if "/" in word or word.endswith(".toml"):
@@ -158,7 +168,7 @@ def _explain_word(word: str) -> str:
         return f"the option {word!r} needs its value behind '=', without a space: {word}=VALUE"
     return (
         f"no recipe part, TOML file or run folder {word!r}{nearest(word, _axes())}; {_LISTED}; "
-        "in the place of a word you may give your own, env.id=module:Class, credit.name=module:Name"
+        "in the place of a word you may give your own, module:World, or credit.name=module:Name"
     )
 
 

@@ -3,9 +3,11 @@
 import json
 import random
 import re
+import sys
 import time
 from math import sqrt
 from pathlib import Path
+from types import SimpleNamespace
 
 import gymnasium as gym
 import lamp
@@ -209,6 +211,13 @@ def test_players_that_read_nothing_are_told_apart():
     assert (found.passed, above.passed, shown.passed) == (False, False, True)
     assert above.too_good == []  # 3 of 6 may be 0.3
     assert "above 10%" in str(found)
+
+
+def test_a_module_of_players_may_have_the_limit_alone(monkeypatch):
+    monkeypatch.setitem(sys.modules, "guessed", SimpleNamespace(LIMIT=0.7))
+    monkeypatch.setattr(lamp.Lamp, "audits", "guessed", raising=False)
+    assert audit_rewards(lamp.Lamp(), tasks=2).limit == 0.7
+    assert audit_anchors(lamp.Lamp(), tasks=1, episodes=4).violation == ""
 
 
 @pytest.mark.parametrize("audited", [audit_anchors, audit_rewards])

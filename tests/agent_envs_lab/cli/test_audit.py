@@ -25,6 +25,13 @@ def test_audit_as_json(call):
     assert found["rewards"]["players"]["circles"]["success"]["total"] == 20
 
 
+def test_the_limit_of_scripts_is_an_option(call):
+    code, out, _ = call("audit", "EZPoints-v0", "split=test", "--limit", "0.05", *AUDIT)
+    assert code == 1
+    assert "above 5%" in out
+    assert "rewards: refuted" in out
+
+
 def test_too_little_evidence_is_not_shown(call):
     code, out, _ = call("audit", "EZPoints-v0", "split=test", "max_turns=1", *AUDIT)
     assert (code, "anchors: not shown (0 revisited pairs" in out) == (2, True)

@@ -54,7 +54,7 @@ def test_a_game_won_shows_the_four_signals_every_turn(game):
     assert ["progress 0.00" in lines[0], "progress 0.50" in lines[1]] == [True, True]
     assert "anchor at 1" in lines[1]
     assert "reward 1" in lines[2]
-    assert shown.endswith("Done in 2 turns.\n")
+    assert shown.endswith("Success after 2 turns.\n")
 
 
 def test_an_invalid_action_and_a_state_seen_before_are_told(game):

@@ -68,7 +68,7 @@ def test_the_version_is_the_distributions_and_help_of_retrieval_names_what_there
         ([*TRAIN, "run.steps", "5"], "'run.steps' needs its value behind '=', without a space"),
         (["train", "nofile.toml"], "no file or run folder 'nofile.toml' in /"),
         ([*TRAIN, "sede=1", "stepz=2"], "2 problems: (1) no option 'sede'"),
-        (["train", "patrol", "mgr"], "env.id=module:Class, credit.name=module:"),
+        (["train", "patrol", "mgr"], "module:World, or credit.name=module:"),
         (["train", "a" * 300], "no recipe part, TOML file or run folder"),
         (["train", "lr=1", "mgr"], "lr=1 is a run folder and has its whole recipe, got lr=1 mgr"),
         ([*TRAIN, f"env.options.facts={'none,' * 200}"], "facts must be a bool"),
