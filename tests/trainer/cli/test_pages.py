@@ -180,6 +180,7 @@ def filled(command, run, tiny_folder):
         r"eval\.data=/data/sotopia\s+eval.split=all": "eval.data=embedded",
         r"env\.id=Sotopia-v0 data=/data/sotopia-pi": "data=embedded",
         r"\bFOLDER\b": "folder",
+        "my_module:MyWorld-v0 mgr": "drawers:Drawers mgr",
         "train mixture": """train mixture 'env.mixture.guess={id="EZPoints-v0"}'""",  # not GEM
         r"\bNAME TABLE\b": "istar table1",
         r"=N\b": "=1",
