@@ -115,7 +115,8 @@ def whole(corridor, tiny_folder, tmp_path_factory):
 def test_servers_of_vllm_sample_for_both(start, tiny_folder, tmp_path):
     """With a stand-in for the server; one process draws the same replies."""
     standin = Standin(Policy.load(str(tiny_folder)))
-    options = ["engine.name=vllm", f"engine.urls=['{standin.url}']", "sft.steps=0"]
+    options = ["engine.name=vllm", f"engine.urls=['{standin.url}']"]
+    options += ["sft.steps=0", "sft.episodes=16", "sft.learning_rate=1e-4"]  # its defaults
     options += ["update.skip_dead_groups=false", "update.entropy=0.05"]  # else nothing changes
     alone(tiny_folder, tmp_path / "one", *options)
     finish(*start(tmp_path / "two", *options))
