@@ -499,22 +499,47 @@ def test_an_option_for_other_tasks_than_those_of_a_run_is_refused(option, said):
 
 
 @pytest.mark.parametrize(
-    ("paper", "label", "key"),
+    ("paper", "labels", "keys"),
     [
-        ("has", "HAS with a judge", "credit.models.judge.url"),
-        ("istar", "SFT and DPO, offline", "sampling.recorded"),
+        ("has", ["HAS with a judge"], ["credit.models.judge.url"]),
+        (
+            "istar",
+            ["SFT and DPO, offline", "SFT and DPO, online"],
+            ["sampling.recorded", "policy.model"],
+        ),
     ],
 )
-def test_what_a_row_needs_is_for_it_alone(paper, label, key):
+def test_what_a_row_needs_is_for_it_alone(paper, labels, keys):
     name = "table1" if paper == "has" else "table6"
-    lacking, told = (papers.read_table(paper, name, given) for given in ([], [f"{key}=http://a"]))
-    assert all(f"{key}=" in cell.why for cell in lacking.keep_rows([label]).cells[0])
-    runs_of_row = told.keep_rows([label]).runs
-    assert runs_of_row
-    assert [one.options for one in told.runs if one not in runs_of_row] == [()] * len(lacking.runs)
-    assert all(f"{key}=http://a" in one.options for one in runs_of_row)
-    for run in runs_of_row:
+    given = [f"{key}=http://a" for key in keys]
+    lacking, told = (papers.read_table(paper, name, options) for options in ([], given))
+    for row in lacking.keep_rows(labels).cells:
+        assert all(f"{keys[-1]}=" in cell.why for cell in row)
+    of_rows = told.keep_rows(labels).runs
+    assert len(of_rows) == len(labels)
+    assert [one.options for one in told.runs if one not in of_rows] == [()] * len(lacking.runs)
+    assert of_rows[0].options == tuple(given)
+    assert all(one.options == (given[-1],) for one in of_rows[1:])
+    for run in of_rows:
         runs.load_recipe(run, 0)
+
+
+def test_a_row_that_lacks_one_of_two_things_says_so():
+    offline, online = papers.read_table("istar", "table6", ["policy.model=mine"]).cells[:2]
+    assert all(not cell.run and "sampling.recorded=" in cell.why for cell in offline)
+    assert all(cell.run and not cell.why for cell in online)
+
+
+def test_dpo_starts_from_demonstrations_where_there_is_an_expert():
+    """Public scenes have none: the table wants a model that has had them (iStar Table 6)."""
+    assert recipe.load("sotopia dpo").sft.steps == 50
+    small = papers.read_table("istar", "table6", pocket=True)
+    [run] = small.keep_rows(["SFT and DPO, online"]).runs
+    assert runs.load_recipe(run, 0).sft.steps == 100
+    table = papers.read_table("istar", "table6", ["policy.model=mine"])
+    [run] = table.keep_rows(["SFT and DPO, online"]).runs
+    public = runs.load_recipe(run, 0)
+    assert (public.sft.steps, public.policy.model, public.env.id) == (0, "mine", "Sotopia-v0")
 
 
 def test_rows_are_chosen_by_label(own):

@@ -75,7 +75,8 @@ class Row(BaseModel, extra="forbid"):
         player: Name of a prompted model behind an endpoint.
         form: Form of its prompt, "" or "react", "reflexion".
         why: Why it has no run, or what the run needs.
-        needs: The option, or section of options, that the command has to give for a run.
+        needs: Options, or sections of them, that the command has to give for a run; in a pocket
+            table its `pocket` may.
         published: What the paper prints for each column, "-" where it leaves the cell empty.
     """
 
@@ -88,7 +89,7 @@ class Row(BaseModel, extra="forbid"):
     player: str = ""
     form: str = ""
     why: str = ""
-    needs: str = ""
+    needs: list[str] = Field(default_factory=list)
     published: list[str] = Field(default_factory=list)
 
 
@@ -297,7 +298,9 @@ class _Composer:
             kept = {key: one for key, one in options.items() if not key.startswith(_OF_SCALE)}
             options = {**kept, **row.pocket}
         own = self._choose_options(row, environment)
-        why = "" if any(_is_of(key, row.needs) for key, _ in own) else row.why
+        there = [key for key, _ in own] + list(row.pocket if self.small else ())
+        met = [any(_is_of(key, need) for key in there) for need in row.needs]
+        why = "" if met and all(met) else row.why
         if self.small:
             fitting = recipes.part("model", "pocket").when.get((environment,), {})
             if ("policy", "model") not in fitting:
@@ -334,7 +337,7 @@ class _Composer:
 
     def _choose_options(self, row: Row, environment: str) -> list[tuple[str, str]]:
         """Keys and options of the command for a row, without those that only other rows need."""
-        others = {one.needs for one in self.spec.rows} - {row.needs}
+        others = {need for one in self.spec.rows for need in one.needs} - set(row.needs)
         return [
             (key, one)
             for word, key, one in self.given
@@ -351,7 +354,8 @@ class _Composer:
             words.append(f"paper={self.paper}")
         own = self.scale.when.get((environment,), {})
         options = {recipes.join_key(key): one.value for key, one in own.items()} | options
-        options.pop("env.split", None)  # of training
+        for key in ("env.split", "eval.every"):  # of training
+            options.pop(key, None)
         played = {key: value for key, value in options.items() if key.startswith(PLAYED)}
         partner = column.evaluate.rpartition("openai:")[2]
         partner = row.player if column.evaluate == SELF else partner
@@ -371,8 +375,8 @@ class _Composer:
 
 
 def _is_of(key: str, section: str) -> bool:
-    """Whether an option is the named one, or in the section of this name; "" has none."""
-    return bool(section) and f"{key}.".startswith(f"{section}.")
+    """Whether an option is the named one, or in the section of this name."""
+    return f"{key}.".startswith(f"{section}.")
 
 
 def _name_file(words: Sequence[str], options: dict[str, Any]) -> str:
