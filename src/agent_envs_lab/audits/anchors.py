@@ -12,7 +12,7 @@ numbers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ import numpy as np
 from agent_envs.testing.episodes import CutShort, Start, wander
 from agent_envs_lab.audits.episodes import draw_starts, find_players, name_of
 from agent_envs_lab.audits.evidence import SHOWN, Evidence, explain_in_time
+from agent_envs_lab.audits.twins import Twins, find_twins
 from agent_envs_lab.audits.violations import (
     Shown,
     explain,
@@ -71,6 +72,7 @@ class AnchorAudit:
     observation: figures of anchors made of the observation, on the same episodes.
     witness: the shortest example found of a diverging pair; if `info` has no anchors, for anchors
         made of the observation.
+    twins: pairs of anchors after which all was the same: a sign of too fine anchors, no fault.
     unrepeatable: number of resets and turns that differed when they were repeated.
     unrepeated: the steps that show the first of these.
     violation: the first turn that violates the contract, with its actions; "" for none, and if
@@ -86,6 +88,7 @@ class AnchorAudit:
     anchor: Comparison | None
     observation: Comparison
     witness: Witness | None = None
+    twins: Twins = field(default_factory=Twins)
     unrepeatable: int = 0
     unrepeated: str = ""
     violation: str = ""
@@ -121,6 +124,8 @@ class AnchorAudit:
             if row is not None:
                 figures = f"{row.anchors:9,}{row.revisited:11,}{row.diverging:11,}{row.share:8.1%}"
             lines.append(f"{name:<12}{figures}")
+        if self.twins.compared:
+            lines.append(str(self.twins))
         if self.unrepeatable:
             lines.append(
                 f"{self.unrepeatable:,} resets or turns differ when the same is done again\n"
@@ -178,7 +183,7 @@ def audit_anchors(
     make = make_fresh(made)
     with keep_generators():
         walk = Walk(made, anchor or _read_anchor, watch or watching)
-        begun, cut = draw_starts(made, tasks, seed), False
+        begun, cut, twins = draw_starts(made, tasks, seed), False, Twins()
         try:
             for place, start in enumerate(begun):
                 rng = np.random.default_rng([seed, place])
@@ -186,9 +191,10 @@ def audit_anchors(
                 for number in range(1, seeds if start.task is not None else 1):
                     again = Start(start.seed + number * SEED_STEP, start.task)
                     walk.play(again, _script(played[number % len(played)]))
+            twins = find_twins(walk, seed)
         except CutShort:
             cut = True
-        found = replace(_summarize(walk, len(begun), seed), cut=cut)
+        found = replace(_summarize(walk, len(begun), seed), twins=twins, cut=cut)
         if walk.unrepeated:
             unrepeated = Shown(
                 "the same seed and actions give a different turn",

@@ -64,6 +64,7 @@ class Walk:
         self._anchor, self._watch = anchor, watch
         self.groups: dict[Key, Group] = {}
         self.shown: dict[Key, Group] = {}
+        self.states: dict[tuple[Start, str], tuple[str, tuple[Any, ...]]] = {}
         self.actions: dict[Hashable, Any] = {}
         self.episodes = self.turns = self.unrepeatable = 0
         self.anchored = False
@@ -73,7 +74,7 @@ class Walk:
         self._openings: dict[Start, Any] = {}
         self._outcomes: dict[int, Outcome] = {}
         self._places: dict[int, int] = {}
-        self._chance = Chance(env)
+        self.chance = Chance(env)
 
     def play(self, start: Start, make_actor: Callable[[], Actor]) -> list[Any]:
         """Play an episode and keep its turns; returns its actions."""
@@ -116,7 +117,7 @@ class Walk:
         if before is None or len(way) >= self.limit:
             return None
         record, after = before.record, self._step(before, action)
-        return None if after.truncated else (record, after, self._outcome(after))
+        return None if after.truncated else (record, after, self.read_outcome(after))
 
     def after(self, way: Sequence[Any]) -> Play | None:
         """The episode after some steps, None if it ends before."""
@@ -133,7 +134,7 @@ class Walk:
 
     def _step(self, play: Play, action: Any) -> Record:
         anchor = self.anchor(play.record) or digest_of(play.record.observation)
-        self._chance.fix(anchor, action)
+        self.chance.fix(anchor, action)
         return play.step(action)
 
     def _keep(
@@ -142,7 +143,7 @@ class Walk:
         """Keep a turn; the records before and after it come with the digests of what they show."""
         (before, shown_before), (after, shown) = earlier, later
         self.turns += 1
-        outcome, key = self._outcome(after), key_of(after.action)
+        outcome, key = self.read_outcome(after), key_of(after.action)
         self.actions.setdefault(key, after.action)
         if self._outcomes.setdefault(visit.history, outcome) != outcome:
             self._differs(visit.history)
@@ -153,8 +154,10 @@ class Walk:
         anchor = self.anchor(before)
         if anchor is not None:
             _note(self.groups, (task, anchor, key), outcome, visit)
+            self.states.setdefault((task, anchor), (shown_before, visit.way))
 
-    def _outcome(self, record: Record) -> Outcome:
+    def read_outcome(self, record: Record) -> Outcome:
+        """The outcome of a turn."""
         info, reward = record.info, float(record.reward)
         return Outcome(
             info.get("valid"),

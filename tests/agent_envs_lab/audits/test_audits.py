@@ -63,6 +63,19 @@ class ShownLever(Lever):
     shows = True
 
 
+class Fine(Hallway):
+    """The anchor also has the cells in the order of the first visits."""
+
+    def begin(self, task_id):
+        self.seen = []
+        return super().begin(task_id)
+
+    def told(self, text, **rest):
+        turn = super().told(text, **rest)
+        self.seen += [] if self.cell in self.seen else [self.cell]
+        return turn._replace(anchor=f"{turn.anchor} {self.seen}")
+
+
 class Lurching(Hallway):
     """Walks two cells with a chance of a half, drawn from the generator of the environment."""
 
@@ -114,6 +127,40 @@ def test_what_an_anchor_hides_is_shown_by_the_shortest_two_ways():
     assert len(longer) == env.cell + 1 + env.length
     assert len(min(witness.first, witness.second, key=len)) == env.length - env.cell
     assert "'pull'" in str(found)
+
+
+@pytest.mark.parametrize("kind", [Fine, type("Chancy", (Fine, Lurching), {})])
+def test_anchors_with_an_order_are_told_as_too_fine_and_break_no_rule(kind):
+    found = audit_anchors(kind(max_turns=30), tasks=4, episodes=40)
+    assert found.passed
+    assert found.twins.same == found.twins.compared == 10
+    assert "too fine?   10 of 10 pairs" in str(found)
+    env, ways = Fine(max_turns=30), (found.twins.one, found.twins.other)
+    if kind is Fine:  # without chance the ways can be gone again
+        ends = [go(env, start, actions)["anchor"].partition(" ") for start, *actions in ways]
+        assert ends[0][0] == ends[1][0]
+        assert ends[0][2] != ends[1][2]
+
+
+def go(env, start, actions):
+    env.reset(seed=start.seed, options=start.options)
+    return [env.step(action) for action in actions][-1][4]
+
+
+def test_anchors_of_states_that_lead_apart_are_not_told_as_too_fine():
+    found = audit_anchors(ShownLever(max_turns=30), tasks=4, episodes=40)
+    assert found.twins.compared == 10
+    assert found.twins.same <= 1  # two ways that no continuation happened to tell apart
+    assert "keeps GiGPO" not in str(found)
+
+
+def test_where_nothing_valid_can_be_done_no_anchors_are_told_as_equal():
+    class Stuck(Fine):
+        def act(self, action):
+            self.seen.append(action)
+            return self.told("?", valid=False, invalid_reason="unknown")
+
+    assert audit_anchors(Stuck(max_turns=30), tasks=2, episodes=20).twins.compared == 0
 
 
 @pytest.mark.parametrize("made", [Lurching, GloballyLurching])
