@@ -24,7 +24,7 @@ extensions = [
     "sphinx_copybutton",
     "tools.site.mathml",
 ]
-exclude_patterns = ["extras.md", "episode.md"]  # included in other pages
+exclude_patterns = ["extras.md", "episode.md", "measurements.md"]  # included in other pages
 
 myst_heading_anchors = 4
 myst_enable_extensions = ["dollarmath"]

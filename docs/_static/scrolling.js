@@ -1,7 +1,7 @@
 // What is wider than its place scrolls sideways by itself: it gets a name, and a key can reach it.
 // The style sheet shows a hint above what has the class `scrolls`; a narrow first column stays.
 const boxes = document.querySelectorAll(
-  ".table-wrapper, .signals, .math-wrapper, .picture, .highlight pre, p:has(> img[src$='.svg'])",
+  ".table-wrapper, .signals, .math-wrapper, .highlight pre, p:has(> img[src$='.svg'])",
 );
 const heading = (box) => {
   const found = [...document.querySelectorAll("article h1, article h2, article h3, article h4")];

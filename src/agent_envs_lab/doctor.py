@@ -103,6 +103,7 @@ def examine(recipe: Recipe) -> Iterator[Finding]:
                 step=recipe.sft.steps + 1,
             )
             seed = derive(recipe.run.seed, recipe.sft.steps + 1, "play")
+            yield Finding("ok", "rollouts", f"now {len(tasks)} are played")
             played, seconds = _time_call(lambda: rollouts.play(tasks, sampler, seed))
         except (ValueError, ServerError) as error:
             yield Finding("error", "rollouts", str(error))
@@ -170,7 +171,7 @@ def _signal(recipe: Recipe, played: list[Episode]) -> Finding:
     if found is None:
         return Finding("ok", "signal", said)
     if recipe.sft.steps:
-        return Finding("ok", "signal", f"{said}; {found.cause}, before the warm start (sft.steps)")
+        return Finding("ok", "signal", f"{said}. Before the warm start (sft.steps) {found}")
     return Finding("warning", "signal", f"{said}. {found}")
 
 

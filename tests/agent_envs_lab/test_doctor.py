@@ -19,7 +19,8 @@ def found(tiny_folder, *options):
 def test_a_sound_recipe(corridor, tiny_folder):
     findings = found(tiny_folder)
     assert list(findings) == [
-        "environment", "model", "memory", "precision", "signal", "log-probabilities", "costs",
+        "environment", "model", "memory", "precision", "rollouts", "signal", "log-probabilities",
+        "costs",
     ]  # fmt: skip
     assert {state for state, _ in findings.values()} == {"ok"}
     assert "training tasks" in findings["environment"][1]
@@ -70,6 +71,13 @@ def test_a_batch_without_signal_is_a_warning(corridor, tiny_folder):
     state, said = found(tiny_folder, "sampling.decode=free", "sft.steps=0")["signal"]
     assert state == "warning"
     assert "success 0%" in said
+    assert "raise sampling.max_reply_tokens" in said
+
+
+def test_before_a_warm_start_it_is_none_and_says_what_to_do(corridor, tiny_folder):
+    state, said = found(tiny_folder, "sampling.decode=free")["signal"]
+    assert state == "ok"
+    assert "Before the warm start (sft.steps) replies are cut" in said
     assert "raise sampling.max_reply_tokens" in said
 
 

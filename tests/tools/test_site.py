@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,28 @@ def test_the_committed_picture_is_what_the_code_draws_and_its_words_say():
     words = picture.alternative(truth, rows)
     assert "An episode of 9 turns, 1 of them invalid" in words
     assert "+0.76, is that of turn 6, go to sinkbasin 1" in words
+
+
+def test_pages_are_written_where_torch_is_not_installed():
+    code = (
+        "import sys; sys.modules['torch'] = None; from tools.site import papers, picture, settings;"
+        "print(len(papers.page()), len(picture.page()), len(settings.page()))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert min(map(int, done.stdout.split())) > 10_000
+
+
+def test_the_live_figure_has_ten_episodes_with_the_truth_and_what_is_not_chosen_is_there():
+    page = picture.page()
+    assert page.count('type="radio"') == 10
+    assert page.count(" checked") == 1 + 3
+    assert "true advantage" in page
+    assert "\n\n" not in page.partition("Rollouts of small policies")[0].rstrip()
+    names = {one.title.partition(",")[0] for one in picture.choose_episodes()}
+    assert len(names) == 7
 
 
 def test_texts_of_agents_are_shown_and_not_run():

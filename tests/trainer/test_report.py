@@ -74,7 +74,7 @@ def whole(kept, tmp_path):
 @pytest.fixture
 def undrawn(monkeypatch):
     """Figures take most of the time of a report."""
-    for name in ("draw_success", "draw_credit", "draw_values"):
+    for name in ("draw_success", "draw_credit", "_draw_all"):
         monkeypatch.setattr(curves, name, lambda *_: "")
 
 
@@ -89,6 +89,37 @@ def test_the_page_is_whole_and_self_contained(page):
     for part in (*numbers, "put mug 2 in/on desk 1", "S1 ×2", "turn limit, 5 turns", "+1.00 ★"):
         assert part in text
     assert report.render(page.parent) == (text, [])  # the same run gives the same page
+
+
+def test_people_see_success_then_rollouts_then_curves(page):
+    text = page.read_text()
+    order = [
+        "Valid turns</span>",
+        'id="success"',
+        'id="group"',
+        'id="curves"',
+        'id="configuration"',
+    ]
+    places = [text.index(one) for one in order]
+    assert places == sorted(places)
+
+
+def test_only_what_people_look_at_is_not_folded():
+    both = {"valid": 0.5, "success/L0": 0.5, "loss": 0.5, "entropy": 0.5, "kl": 0.5}
+    first, folded = curves.draw_values([{"step": step, "stage": "rl", **both} for step in (1, 2)])
+    assert [title for title, *_ in first] == ["Valid turns", "Entropy of a token, nats"]
+    assert [title for title, *_ in folded] == ["Success, L0", "Loss", "KL to the reference, nats"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("tokens", 4420.0, "4,420"), ("kl", 0.01234, "0.0123"), ("turns", 12.44, "12.4"),
+        ("valid", 0.816, "82%"), ("success/L0", 0.5, "50%"), ("loss", -123.4, "-123"),
+    ],
+)  # fmt: skip
+def test_numbers_are_written_as_people_do(key, value, said):
+    assert curves.write_value(key, value) == said
 
 
 def test_text_is_escaped_everywhere(tmp_path):
@@ -115,6 +146,7 @@ def test_a_run_that_was_cut_short_has_a_page(tmp_path):
     text, _ = report.render(folder)
     total = total_steps(read_config(folder)[1])
     assert "not complete" in text
+    assert "at the end" not in text
     assert f"<b>6 of {total}</b>" in text
     assert format_seconds(10.0 * (total - 6)) + " more at this pace" in text
     assert (

@@ -27,6 +27,8 @@ WRITTEN = {"README.md#environments": "environments/index.md"}
 """Parts of such pages whose place a page of the site takes, which is written from the code."""
 WRITTEN_HERE = {"credit.md#the-methods": "methods/index.md"}
 """Parts of pages of docs/ whose place such a page takes."""
+NESTED = ("integrations", "papers")
+"""Pages that have the pages of the folder of their name below them in the menu."""
 
 
 def stage(source: Path) -> None:
@@ -38,6 +40,9 @@ def stage(source: Path) -> None:
         text = text.replace("](docs/", "](").replace("](../docs/", "](")
         text = re.sub(r"\]\((\w+\.py)\)", r"](examples/\1)", text)
         (source / name).write_text(text, encoding="utf-8")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    told = readme.partition("## Measurements\n")[2].partition("\n## ")[0]
+    (source / "measurements.md").write_text(told.replace("](docs/", "]("), encoding="utf-8")
     shutil.copytree(ROOT / "examples", source / "examples", ignore=shutil.ignore_patterns("*.md"))
     for page in source.rglob("*.md"):
         text = page.read_text(encoding="utf-8")
@@ -48,10 +53,13 @@ def stage(source: Path) -> None:
             text = text.replace(f"]({up}{path}", f"]({up}{name}")
         text = text.replace(f"]({up}../examples/", f"]({up}examples/")
         page.write_text(text, encoding="utf-8")
+    for name in NESTED:
+        with (source / f"{name}.md").open("a", encoding="utf-8") as page:
+            page.write(f"\n```{{toctree}}\n:hidden:\n:glob:\n\n{name}/*\n```\n")
     source.joinpath("settings.md").write_text(settings.page(), encoding="utf-8")
     source.joinpath("published.md").write_text(papers.page(), encoding="utf-8")
     source.joinpath("extras.md").write_text(extras.table(), encoding="utf-8")
-    source.joinpath("episode.md").write_text(picture.page(picture.worked()), encoding="utf-8")
+    source.joinpath("episode.md").write_text(picture.page(), encoding="utf-8")
     environments.write(source / "environments")
     methods.write(source / "methods")
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 LOADED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "video": "src"}
 LOADED_LINKS = {"stylesheet", "preload", "icon", "modulepreload", "preconnect", "dns-prefetch"}
-SCROLLING = {"table-wrapper", "signals", "indextable", "domainindex-table"}
+SCROLLING = {"table-wrapper", "signals", "wide", "indextable", "domainindex-table"}
 """Classes in which a table that is wider than the screen scrolls or is stacked."""
 VERBATIM = {"code", "pre", "script", "style"}
 UNCONVERTED = r"\$[^$]*\\[a-zA-Z]+|^\\[a-zA-Z]+"

@@ -1,7 +1,7 @@
-"""The picture of the home page: a recorded episode, its four signals, the credit of each turn.
+"""Recorded episodes with their signals, the true advantage and the credit of each turn.
 
-`python -m tools.site.picture` writes it to docs/episode.svg, which the README shows. The site draws
-it anew and takes its own colours for it.
+`python -m tools.site.picture` writes the picture of one to docs/episode.svg, which the README
+shows. The home page of the site has ten in a figure in which episode and methods are chosen.
 """
 
 from __future__ import annotations
@@ -9,10 +9,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 import credit
 from agent_envs_lab import benchmark
 from agent_envs_lab.truth import Truth
 from tools.site.html import plain
+from trainer.run.live import Shown, draw_live, estimate_credit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +27,9 @@ EPISODES = (110, 107)
 """A success and a failure of one task among the trajectories of that truth; the first is drawn."""
 READS = {"grpo": "outcome", "mgr": "valid", "has": "progress", "rtmc": "anchor"}
 """The methods that are shown, and the signal that each of them reads."""
+BOTH = {"alfworld_start", "ezpoints_start", "webshop_start"}
+"""Truths of which the live figure also shows a failure."""
+LONGEST = 15  # turns of an episode of that figure
 TRUE = "true"
 WIDTH, ROW, TOP = 780, 26, 92
 X = {"turn": 18, "action": 28, "valid": 262, "progress": 288, "anchor": 392}
@@ -32,15 +38,15 @@ REPEATED = ("#1d4ed8", "#7c3aed", "#0f766e", "#9d174d")
 GAIN, LOSS = "#0a7d5a", "#c2410c"
 STYLE = """
 .episode { font: 12px system-ui, -apple-system, "Segoe UI", sans-serif;
-  --ink: var(--color-foreground-primary, #1f2328);
-  --soft: var(--color-foreground-secondary, #59636e);
-  --line: var(--color-background-border, #d1d9e0); --edge: var(--color-foreground-border, #8c959f);
-  --page: var(--color-background-primary, #ffffff); --no: var(--color-no, #b3261e); }
+  --ink: #1f2328;
+  --soft: #59636e;
+  --line: #d1d9e0; --edge: #8c959f;
+  --page: #ffffff; --no: #b3261e; }
 @media (prefers-color-scheme: dark) { .episode {
-  --ink: var(--color-foreground-primary, #e6edf3);
-  --soft: var(--color-foreground-secondary, #9aa4af);
-  --line: var(--color-background-border, #3d444d); --edge: var(--color-foreground-border, #656c76);
-  --page: var(--color-background-primary, #0d1117); --no: var(--color-no, #ff8a80); } }
+  --ink: #e6edf3;
+  --soft: #9aa4af;
+  --line: #3d444d; --edge: #656c76;
+  --page: #0d1117; --no: #ff8a80; } }
 .episode text { fill: var(--ink); }
 .episode .soft { fill: var(--soft); font-size: 11px; }
 .episode .head { font-weight: 600; }
@@ -174,21 +180,33 @@ def text(x: int, y: int, words: str, kind: str = "", anchor: str = "start") -> s
     return f'<text class="{kind}" x="{x}" y="{y}" text-anchor="{anchor}">{plain(words)}</text>'
 
 
-def page(truth: Truth) -> str:
-    """The picture inside a Markdown page, with a caption."""
-    turns = truth.turns
-    rows = [row for row in range(len(turns)) if turns.trajectory[row] == EPISODES[0]]
-    place = decisive(truth, rows)
-    caption = (
-        "One of eight rollouts of a household task by the pocket policy. Equal letters are equal "
-        "anchors: the agent was in the same state, where methods can compare its actions. The true "
-        "advantage is [measured](measured_credit.md) by going on from copies of each state; turn "
-        f"{place + 1}, `{turns.action[rows[place]]}`, matters most. GRPO gives all turns the same "
-        "credit. Each column of bars has its own scale; the page of a [method](methods/index.md) "
-        "has the numbers."
+def choose_episodes() -> list[Shown]:
+    """Ten episodes of the truths that ship: of each environment a success, of three a failure."""
+    shown = []
+    for path in sorted(benchmark.SHIPPED.glob("*_start.parquet")):
+        truth = Truth.load(path)
+        turns, name = truth.turns, str(truth.about["env"]).partition("-")[0]
+        columns = {"true advantage": truth.advantage, **estimate_credit(turns)}
+        largest = np.zeros(len(turns.outcome))
+        np.maximum.at(largest, turns.trajectory, np.abs(truth.advantage))
+        largest[np.bincount(turns.trajectory) > LONGEST] = -1
+        for won in (True, False) if path.stem in BOTH else (True,):
+            wanted = turns.outcome.max() if won else turns.outcome.min()
+            chosen = int(np.where(turns.outcome == wanted, largest, -1).argmax())
+            shown.append(Shown(name if won else f"{name}, failed", turns, chosen, columns))
+    return shown
+
+
+def page() -> str:
+    """The live figure inside a Markdown page, with what it shows."""
+    said = (
+        "Rollouts of small policies. The true advantage of a turn is [measured]"
+        "(measured_credit.md) by going on from copies of each state; a filled letter is a state "
+        "that was visited twice. Choose an episode, and the [methods](methods/index.md) whose "
+        "credit you want to see beside it. The report of a run has the same figure of its own "
+        "rollouts."
     )
-    region = 'role="region" tabindex="0" aria-label="An episode with signals and credit"'
-    return f'<div class="picture" {region}>\n{draw(truth)}</div>\n\n{caption}\n'
+    return f"{draw_live(choose_episodes(), ('true advantage', 'grpo', 'rtmc'))}\n\n{said}\n"
 
 
 if __name__ == "__main__":

@@ -11,6 +11,14 @@ from agent_envs import __version__
 
 COMMANDS = "agent_envs.commands"
 """The group of entry points whose objects are commands: functions, or Typer apps of several."""
+_PANELS = {
+    "Start": ("play", "new", "recipes", "assets"),
+    "Train": ("doctor", "train", "report", "eval", "compare", "paper"),
+    "Measure": ("audit", "truth", "attribute"),
+    "Serve": ("serve", "retrieval"),
+}
+_ORDER = [(name, panel) for panel, names in _PANELS.items() for name in names]
+"""The commands as `agent-envs --help` lists them; those of other packages follow."""
 
 
 class Command(TyperCommand):
@@ -32,12 +40,14 @@ class Command(TyperCommand):
 app = typer.Typer(
     name="agent-envs", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
 )
-for _point in entry_points(group=COMMANDS):
-    _command = _point.load()
-    if isinstance(_command, typer.Typer):
-        app.add_typer(_command, name=_point.name)
-    else:
-        app.command(_point.name, cls=Command)(_command)
+_points = {one.name: one for one in entry_points(group=COMMANDS)}
+for _name, _panel in [*_ORDER, *((one, "Commands") for one in _points if one not in dict(_ORDER))]:
+    if _name in _points:  # of a package that is installed
+        _command = _points[_name].load()
+        if isinstance(_command, typer.Typer):
+            app.add_typer(_command, name=_name, rich_help_panel=_panel)
+        else:
+            app.command(_name, cls=Command, rich_help_panel=_panel)(_command)
 
 
 def _print_version(given: bool) -> None:

@@ -264,6 +264,8 @@ class _Composer:
 
     def read_options(self, options: Sequence[str]) -> None:
         """Read the options of the command, for all runs or for those of an environment."""
+        if not options:
+            return  # the pages of the site are written without torch
         from trainer.recipe import key_of
 
         pairs = product(self.spec.rows, self.spec.columns.values())

@@ -36,23 +36,42 @@ TITLES = {
     "logprob_gap": "Gap of sampler and update, nats",
 }
 """Titles of logged values that their names do not explain."""
+_FIRST = ("valid", "return", "turns", "entropy", "dead_groups")
+_SHARES = {
+    *("valid", "dead_groups", "identical_groups", "truncated", "failed", "concentration"),
+    *("clip_fraction", "p_retain", "skipped"),
+}
+_WHOLE = 100  # from which on a number is written without decimals
 _UNDRAWN = {
     *("step", "stage", "time", "success", "episodes", "tokens", "skipped", "kl_coefficient"),
     *("learning_rate", "eval_success", "eval_valid", "eval_return"),
 }
 
 
-def draw_values(lines: Sequence[dict[str, Any]]) -> list[tuple[str, str, str]]:
-    """Title, last value and figure of each logged value, and of the loss of the warm start.
+def draw_values(
+    lines: Sequence[dict[str, Any]],
+) -> tuple[list[tuple[str, str, str]], list[tuple[str, str, str]]]:
+    """Title, last value and figure of each logged value: what people look at, and the others.
 
     The figure of a value that does not change is "".
     """
     keys = dict.fromkeys(key for line in lines if line.get("stage") == "rl" for key in line)
+    first = [key for key in _FIRST if key in keys]
+    rest = [key for key in keys if key not in {*first, *_UNDRAWN}]
+    return (
+        _draw_all(lines, [("sft", "loss"), *(("rl", key) for key in first)]),
+        _draw_all(lines, [("rl", key) for key in rest]),
+    )
+
+
+def _draw_all(
+    lines: Sequence[dict[str, Any]], keys: Sequence[tuple[str, str]]
+) -> list[tuple[str, str, str]]:
     made = []
-    for stage, key in [("sft", "loss"), *(("rl", key) for key in keys if key not in _UNDRAWN)]:
+    for stage, key in keys:
         if points := _list_points(lines, stage, key):
             title = f"Warm start: {key}" if stage == "sft" else name_value(key)
-            last = f"{points[-1][1]:,.3g}"
+            last = write_value(key, points[-1][1])
             values = [value for _, value in points]
             moves = max(values) - min(values) > _STILL
             drawn = _draw_value(points, f"{title}: {last} at the end") if moves else ""
@@ -60,9 +79,17 @@ def draw_values(lines: Sequence[dict[str, Any]]) -> list[tuple[str, str, str]]:
     return made
 
 
+def write_value(key: str, value: float) -> str:
+    """A logged value as people write it: 82%, 4,420 or 0.0123."""
+    if key in _SHARES or key.startswith("success/"):
+        return f"{value:.0%}"
+    return f"{value:,.0f}" if abs(value) >= _WHOLE else f"{value:.3g}"
+
+
 def name_value(key: str) -> str:
     """The title of a logged value."""
-    return TITLES.get(key, key.replace("_", " ").capitalize())
+    name = key.replace("_", " ").replace("success/", "success, ")
+    return TITLES.get(key, name[:1].upper() + name[1:])
 
 
 def _list_points(lines: Sequence[dict[str, Any]], stage: str, key: str) -> list[tuple[int, float]]:

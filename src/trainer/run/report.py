@@ -17,10 +17,10 @@ import numpy as np
 
 from agent_envs import evaluation
 from agent_envs.cli import figures
-from agent_envs.cli.console import format_seconds, make_printable
+from agent_envs.cli.console import format_seconds
 from agent_envs.machine import read_json, write_text
 from trainer.errors import RecipeError
-from trainer.run import curves, diagnosis, metrics, rollouts, run_folder
+from trainer.run import curves, diagnosis, live, metrics, rollouts, run_folder
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -94,6 +94,8 @@ def render(folder: Path) -> tuple[str, list[str]]:
     ladders = run.read("ladder.json", partial(run_folder.read_ladder, env=env_id, split=split))
     levels = ladders[0].levels if ladders else {}
     with mpl.rc_context(figures.STYLE):
+        groups, drawn = read_groups(run, recipe["credit"]["name"])
+        values, folded = curves.draw_values(lines)
         html = _compile_page().render(
             palette=Markup(figures.write_palette(":root")),  # noqa: S704 - of this package
             recipe=recipe,
@@ -103,8 +105,10 @@ def render(folder: Path) -> tuple[str, list[str]]:
             pace=estimate_pace(lines, run_folder.total_steps(recipe)),
             success=curves.draw_success(lines, evaluations, levels),
             ladders=ladders,
-            values=curves.draw_values(lines),
-            groups=read_groups(run),
+            values=values,
+            folded=folded,
+            groups=groups,
+            live=Markup(drawn),  # noqa: S704 - of a template of this package
             evidence=read_evidence(run, folder, lines),
             damaged=run.damaged,
             most=rollouts.ROWS,
@@ -116,12 +120,7 @@ def render(folder: Path) -> tuple[str, list[str]]:
 @cache
 def _compile_page() -> Template:
     """The template of the page, which takes longer to compile than to fill."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    site = Environment(
-        loader=PackageLoader("trainer.run", "."), undefined=StrictUndefined, autoescape=True,
-        trim_blocks=True, finalize=lambda one: make_printable(one) if type(one) is str else one,
-    )  # fmt: skip
+    site = live.open_templates()
     site.filters.update(embed=figures.embed, diagnose=diagnosis.diagnose)
     site.filters["share"] = evaluation.describe_share
     return site.get_template("page.html.j2")
@@ -146,10 +145,10 @@ def read_evidence(
     return None
 
 
-def read_groups(run: run_folder.RunFolder) -> list[rollouts.Group]:
-    """What the page shows of the last and the first recorded step."""
+def read_groups(run: run_folder.RunFolder, method: str) -> tuple[list[rollouts.Group], str]:
+    """What the page shows of the last and the first recorded step; a live figure of the last."""
     paths = run.list_files("episodes/step_[0-9]*.parquet")
-    groups = []
+    groups, drawn = list[rollouts.Group](), ""
     for path in dict.fromkeys((*paths[-1:], *paths[:1])):
         for played in run.read(path, run_folder.read_step):
             turns = sum(len(episode.steps) for episode in played)
@@ -159,12 +158,11 @@ def read_groups(run: run_folder.RunFolder) -> list[rollouts.Group]:
                 if saved.exists()
                 else []
             )
-            groups.append(
-                rollouts.choose_group(
-                    run_folder.step_of(path), played, credit[0] if credit else None
-                )
-            )
-    return groups
+            step = run_folder.step_of(path)
+            own = credit[0] if credit else None
+            groups.append(rollouts.choose_group(step, played, own))
+            drawn = drawn or live.draw_rollouts(played, groups[0].places, own, method)
+    return groups, drawn
 
 
 def estimate_pace(lines: Sequence[dict[str, Any]], total: int) -> Pace | None:

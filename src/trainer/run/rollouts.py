@@ -58,6 +58,7 @@ class Group:
         size: All rollouts of the group.
         largest: Largest |advantage| shown; None without credit.
         by_turn: Figure of the credit by turn of the whole step; None without credit.
+        places: The number of each of the R episodes in the step.
     """
 
     step: int
@@ -67,6 +68,7 @@ class Group:
     size: int
     largest: float | None
     by_turn: str | None
+    places: list[int]
 
 
 def align(sequences: Sequence[Sequence[str]]) -> list[list[int]]:
@@ -124,7 +126,7 @@ def choose_group(step: int, played: Sequence[Episode], credit: NDArray[np.float6
         for cell, row in zip(cells, place, strict=True):
             rows[row][column] = cell
     figure = None if advantages is None else curves.draw_credit(played, advantages)
-    return Group(step, rollouts, turns, rows, len(members), largest, figure)
+    return Group(step, rollouts, turns, rows, len(members), largest, figure, shown)
 
 
 def _count_outcomes(group: Sequence[Episode]) -> tuple[int, int]:

@@ -27,6 +27,13 @@ def test_every_command_has_help(call, name):
     assert name in out
 
 
+def test_help_lists_every_command_in_the_group_where_people_look_for_it(call):
+    out = call("--help")[1]
+    places = [out.index(f" {group} ─") for group in ("Start", "Train", "Measure", "Serve")]
+    assert places == sorted(places)
+    assert " Commands ─" not in out  # where those of other packages are
+
+
 def test_the_version_is_the_distributions_and_help_of_retrieval_names_what_there_is(call):
     assert call("--version")[:2] == (0, f"agent-envs {version('agent-envs')}\n")
     told = call("retrieval", "serve", "--help")[1]
