@@ -49,8 +49,8 @@ check: $(VENV)/dev.stamp
 wheel: $(VENV)/dev.stamp
 	PIP="$(abspath $(RUN))/python" .ci/wheel
 
-docs:
-	.ci/docs
+docs: $(VENV)/dev.stamp
+	PIP="$(abspath $(RUN))/python" .ci/docs
 
 sdist: $(VENV)/dev.stamp
 	PIP="$(abspath $(RUN))/python" .ci/sdist

@@ -1,6 +1,8 @@
 """The files around the code: one version everywhere, workflows and forms that can be read."""
 
+import os
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -35,6 +37,21 @@ def test_the_source_distribution_has_the_pages_and_forms_of_the_project():
     included = set(PROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["include"])
     assert {path.name for path in ROOT.glob("*.md")} <= included
     assert {"CITATION.cff", "LICENSE", "Makefile", ".ci", "tests", "docs"} <= included
+
+
+def test_every_target_makes_its_environment_first(tmp_path):
+    """In a fresh clone there is none yet."""
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = re.search(r"^\.PHONY: (.*)", text, re.MULTILINE)[1].split()
+    assert {"train", "test", "check", "docs", "wheel"} <= set(targets)
+    fresh = ["PYTHON=python3", f"VENV={tmp_path / 'fresh'}"]
+    own = {key: value for key, value in os.environ.items() if not key.startswith("MAKE")}
+    for target in set(targets) - {"clean"}:
+        told = subprocess.run(
+            ["make", "-n", target, *fresh], cwd=ROOT, env=own, capture_output=True, text=True,
+            check=True,
+        ).stdout  # fmt: skip
+        assert told.startswith("python3 -m venv "), target
 
 
 @HIDDEN
