@@ -54,8 +54,8 @@ def stage(source: Path) -> None:
         text = text.replace(f"]({up}../examples/", f"]({up}examples/")
         page.write_text(text, encoding="utf-8")
     for name in NESTED:
-        with (source / f"{name}.md").open("a", encoding="utf-8") as page:
-            page.write(f"\n```{{toctree}}\n:hidden:\n:glob:\n\n{name}/*\n```\n")
+        with (source / f"{name}.md").open("a", encoding="utf-8") as above:
+            above.write(f"\n```{{toctree}}\n:hidden:\n:glob:\n\n{name}/*\n```\n")
     source.joinpath("settings.md").write_text(settings.page(), encoding="utf-8")
     source.joinpath("published.md").write_text(papers.page(), encoding="utf-8")
     source.joinpath("extras.md").write_text(extras.table(), encoding="utf-8")
