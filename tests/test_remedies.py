@@ -110,7 +110,8 @@ LISTED = {
     "is about learning, a model or a world, which needs judgement": """
         train anew with more sampling.rollouts | stop it and --resume with a lower | use another m |
         add sft.steps (now {}) | raise sampling.max_reply_tokens | take harder tasks (env.split |
-        train on more, and more varied, |
+        train on more, and more varied, | take more run.steps, another |
+        tell in the goal or the observations all | raise it, or let the expert think less |
         add {}, take a model that follows | lower update.learning_rate (now | raise env.max_turns, |
         look at the environment's reward and | raise update.learning_rate (now | or take fewer sft |
         set sampling.decode=admissible if | and look at the actions that the environment lists |

@@ -305,21 +305,21 @@ def make_table(result: Evaluation, *, before: Evaluation | None = None) -> Group
     return Together(made, show_data(note))
 
 
-def draw_panel(panel: Panel, tasks: int, option: str = "eval.tasks") -> Panel:
+def draw_panel(panel: Panel, tasks: int, option: str = "") -> Panel:
     """Draw `tasks` tasks of the panel, the same ones on every machine; 0 takes all.
 
-    `option` is the name of `tasks` in the error.
+    Of a smaller panel all are taken, or none if `option` names `tasks`.
 
     Raises:
-        ValueError: The panel has fewer tasks.
+        ValueError: The panel has fewer tasks than the named option wants.
     """
     ids = panel.task_ids
-    if tasks > len(ids):
+    if option and tasks > len(ids):
         raise ValueError(
-            f"{option}={tasks}, but split {panel.split!r} has {len(ids)} tasks; lower {option}, or "
+            f"{option}={tasks}, but split {panel.split!r} has only {len(ids)}; lower {option}, or "
             "set it to 0 for all"
         )
-    return panel.choose_part(tasks) if tasks else panel
+    return panel.choose_part(tasks) if 0 < tasks < len(ids) else panel
 
 
 def summarize(

@@ -34,9 +34,10 @@ def leave_out_goal(observation: str, goal: str) -> str:
     wanted = goal.removesuffix(".")
     if not wanted or wanted not in observation:
         return observation
+    joined = " ".join(wanted.split("\n"))
     kept = []
-    for line in observation.split("\n"):
-        pieces = [piece for piece in line.split(" [SEP] ") if wanted not in piece]
+    for line in observation.replace(wanted, joined).split("\n"):
+        pieces = [piece for piece in line.split(" [SEP] ") if joined not in piece]
         if pieces:
             kept.append(" [SEP] ".join(pieces))
     return "\n".join(kept)

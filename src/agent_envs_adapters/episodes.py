@@ -116,7 +116,7 @@ class Episodes:
         except BaseException:
             self.idle_envs.append(env)
             raise
-        return TextEpisode(env, start, context=self.prompt.context)
+        return TextEpisode(env, start, self.prompt)
 
     def release(self, episode: TextEpisode) -> None:
         """Take the environment of an episode, or of a fork of one, back.

@@ -171,7 +171,9 @@ def _signal(recipe: Recipe, played: list[Episode]) -> Finding:
     if found is None:
         return Finding("ok", "signal", said)
     if recipe.sft.steps:
-        return Finding("ok", "signal", f"{said}. Before the warm start (sft.steps) {found}")
+        return Finding(
+            "ok", "signal", f"{said}. As it is before the warm start (sft.steps): {found}"
+        )
     return Finding("warning", "signal", f"{said}. {found}")
 
 

@@ -90,7 +90,6 @@ class Loop(Session):
         if self.step >= self.warm and self.is_due(self.recipe.eval.every):
             self.stop_if_asked()
             values |= self.evaluate()
-            self.watch.note_evaluation(values["eval_success"])
         done = self.step - self.warm
         self.log_step(*(("rl", done) if done > 0 else ("sft", self.step)), values)
         self.pending = {}

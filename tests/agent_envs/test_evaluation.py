@@ -123,8 +123,8 @@ def test_a_draw_is_fixed_and_in_order(panel):
     assert drawn.task_ids == evaluations.draw_panel(panel, 2).task_ids
     assert [t for t in panel.task_ids if t in drawn.task_ids] == list(drawn.task_ids)
     assert drawn.hash != panel.hash
-    assert evaluations.draw_panel(panel, 0) is panel
-    assert evaluations.draw_panel(panel, 4).hash == panel.hash
+    for everything in (0, 4, 5):
+        assert evaluations.draw_panel(panel, everything) is panel
     made = replace(panel, origins=dict.fromkeys(panel.task_ids, "one situation"))
     assert evaluations.draw_panel(made, 2).find_shared(made) == ["one situation"]
     assert evaluations.draw_panel(made, 2).find_shared(panel) == []
@@ -143,7 +143,8 @@ PAIR = evaluation([True, False])
     [
         (lambda: compare_paired(PAIR, replace(PAIR, panel_hash="b")), "same split, data and numb"),
         (lambda: compare_paired(PAIR, replace(PAIR, task_ids=["a", "b"])), "same split, data and"),
-        (lambda: evaluations.draw_panel(Panel("v", ("a",)), 5), r"eval\.tasks=5.*has 1 tasks"),
+        (lambda: evaluations.draw_panel(Panel("v", ("a",)), 5, "env.games"),
+         "env.games=5, but split 'v' has only 1; lower env.games, or set it to 0"),
         (lambda: evaluations.load(Path("no.json")),
          r"no evaluation at no\.json; make one with `agent"),
     ],

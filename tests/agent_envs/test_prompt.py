@@ -12,6 +12,7 @@ from agent_envs.alfworld import prompt as alfworld
 from agent_envs.appworld import prompt as appworld
 from agent_envs.bifurcation import prompt as bifurcation
 from agent_envs.ezpoints import prompt as ezpoints
+from agent_envs.prompt import leave_out_goal
 from agent_envs.search_qa import prompt as search_qa
 from agent_envs.sokoban import prompt as sokoban
 from agent_envs.sotopia import prompt as sotopia
@@ -247,6 +248,12 @@ def test_what_a_blind_prompt_is_not_told():
     assert env.blind("history") == f"{goal}|0|none|{seen}|'left', 'right'"
     assert env.blind("observation") == f"{goal}|1|look|not told|not told"
     assert env.blind("both") == "2"
+
+
+def test_a_goal_of_several_lines_is_left_out_whole():
+    goal = "Read the list:\nmilk\nbread."
+    assert leave_out_goal(f"A shop.\nNow: {goal}\nIt is open.", goal) == "A shop.\nIt is open."
+    assert leave_out_goal("milk", goal) == "milk"
 
 
 def test_what_is_told_in_words_is_no_place_of_an_image():

@@ -48,7 +48,7 @@ def played(episodes, *replies, task="corridor/3"):
 def test_a_conversation():
     episode = Episodes("Corridor-v0").start(task="corridor/2", seed=0)
     assert (episode.task_id, episode.goal) == ("corridor/2", "Walk 2 steps.")
-    assert episode.message == f"{FORM.instruction}\n\nYou stand at 0."
+    assert episode.message == f"{FORM.instruction}\n\nWalk 2 steps.\n\nYou stand at 0."
     assert episode.images == []
     assert episode.step(EAST) == ("You stand at 1.", False)
     assert episode.step(EAST) == ("You stand at 2.", True)

@@ -77,7 +77,7 @@ def test_a_batch_without_signal_is_a_warning(corridor, tiny_folder):
 def test_before_a_warm_start_it_is_none_and_says_what_to_do(corridor, tiny_folder):
     state, said = found(tiny_folder, "sampling.decode=free")["signal"]
     assert state == "ok"
-    assert "Before the warm start (sft.steps) replies are cut" in said
+    assert "As it is before the warm start (sft.steps): replies are cut" in said
     assert "raise sampling.max_reply_tokens" in said
 
 

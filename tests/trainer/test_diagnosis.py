@@ -155,3 +155,27 @@ def test_a_run_is_diagnosed_at_every_fifth_step_and_a_cause_is_told_once():
     ]
     assert [number for number, one in enumerate(said, 1) if one] == [5, 25]
     assert str(said[4]).startswith("no task is ever solved: success 0%, and 100% of the groups")
+
+
+def test_a_success_that_has_not_risen_since_the_warm_start_is_told():
+    lines = [*log(5, success=0.2), *log(5, success=0.4, eval_success=0.3)]
+    found = diagnose(Evidence(MADE, play(MIXED), lines, start=0.3))
+    assert found.cause == "reinforcement learning has not raised the success in the evaluation"
+    assert "30% before it, 30% after 10 steps; in training 20% in the first steps" in found.shown
+    assert "more varied, tasks" in found.remedy  # it has risen in training
+    flat = [one | {"success": 0.2} for one in lines]
+    assert "take more run.steps" in diagnose(Evidence(MADE, play(MIXED), flat, start=0.3)).remedy
+    for start in (None, 0.2, 1.0):  # not known, has risen, nothing was left
+        assert diagnose(Evidence(MADE, play(MIXED), lines, start)) is None
+    assert diagnose(Evidence(MADE, play(MIXED), lines[1:], start=0.3)) is None  # too early
+
+
+def test_a_run_that_ends_is_judged_with_its_last_evaluation():
+    watch = Watch(MADE)
+    assert watch.conclude() is None  # no step was taken
+    watch.note_evaluation(0.4)
+    for values in log(10):
+        assert watch.note_step(play(MIXED), values) is None
+    watch.note_evaluation(0.35)
+    assert watch.conclude().shown.startswith("40% before it, 35% after 10 steps; in training 40%")
+    assert watch.conclude() is None  # told once

@@ -62,9 +62,26 @@ def test_history_sends_only_what_is_new():
     script = Script(east)
     (episode,) = rollouts().play(tasks(2), script, seed=0)
     assert script.sessions == 1
-    assert script.prompts == [f"{FORM.instruction}\n\nYou stand at 0.", "\x01You stand at 1."]
-    assert [step.observation for step in episode.steps] == ["You stand at 0.", "You stand at 1."]
+    first = "Walk 2 steps.\n\nYou stand at 0."  # which does not say the goal
+    assert script.prompts == [f"{FORM.instruction}\n\n{first}", "\x01You stand at 1."]
+    assert [step.observation for step in episode.steps] == [first, "You stand at 1."]
     assert episode.steps[1].prompt_ids == [1, *map(ord, "You stand at 1.")]
+
+
+def test_the_goal_is_told_once_and_where_it_is_wanted(corridor, monkeypatch):
+    plain = Rollouts(Env("Corridor-v0"), PromptOptions(goal=False), "train")
+    script = Script(east)
+    plain.play(tasks(1), script, seed=0)
+    assert script.prompts == [f"{FORM.instruction}\n\nYou stand at 0."]
+    begin = corridor.Corridor.begin
+
+    def tell(self, task_id):
+        goal, turn = begin(self, task_id)
+        return goal, turn._replace(observation=f"Go. {goal[:-1]}, and no more.")
+
+    monkeypatch.setattr(corridor.Corridor, "begin", tell)
+    rollouts().play(tasks(1), script, seed=0)
+    assert script.prompts[1] == f"{FORM.instruction}\n\nGo. Walk 1 steps, and no more."
 
 
 def test_turn_context_renders_a_prompt_and_starts_anew():
@@ -249,7 +266,7 @@ def test_the_explorer_shows_the_way(corridor):
     chat = Letters()
     one, two = attempt_demonstrations(rollouts(), tasks(1, 2), chat)
     assert [step.reply for step in two.steps] == [east("", 0)] * 2
-    assert two.steps[0].observation == f"{FORM.instruction}\n\nYou stand at 0."
+    assert two.steps[0].observation == f"{FORM.instruction}\n\nWalk 2 steps.\n\nYou stand at 0."
     assert two.steps[1].observation == "You stand at 1."
     assert (one.task_id, one.goal, one.success) == ("corridor/1", "Walk 1 steps.", True)
     assert len(corridor.MADE) == 1

@@ -98,20 +98,27 @@ def test_another_seed_is_another_run(whole, tiny_folder, tmp_path):
 
 def test_a_warm_start_ends_sooner_and_goes_on_there(corridor, tiny_folder, tmp_path):
     """Steps keep their numbers, and those that are skipped are no gap."""
-    options = ["sft.steps=25", "sft.until=0.05", "eval.every=0"]
+    options = ["sft.steps=45", "sft.until=0.05", "eval.every=0"]
     said = io.StringIO()
     for folder, steps in (("whole", [2]), ("parts", [0, 2])):
         for number in steps:
             made = short(tiny_folder, *options, f"run.steps={number}")
             console = Console(file=said, width=200)
             train(made, tmp_path / folder, resume=True, console=console)
-    assert_same_run(tmp_path / "whole", tmp_path / "parts", 27)
+    assert_same_run(tmp_path / "whole", tmp_path / "parts", 47)
     lines = figures(tmp_path / "whole")
-    assert [line["step"] for line in lines] == [*range(10), 25, 26, 27]
-    assert lines[10]["stage"] == "sft"
-    assert lines[10]["imitation"] >= 0.05
-    assert "ends after 10 of at most 25 steps: the policy gives" in said.getvalue()
+    assert [line["step"] for line in lines] == [*range(30), 45, 46, 47]
+    assert lines[30]["stage"] == "sft"
+    assert lines[30]["imitation"] >= 0.05
+    assert "ends after 30 of at most 45 steps: the policy gives" in said.getvalue()
     assert not list(tmp_path.glob(f"*/{WARNINGS}"))
+
+
+def test_demonstrations_longer_than_a_reply_may_be_are_told(corridor, tiny_folder, tmp_path):
+    options = "sft.steps=2", "run.steps=0", "sampling.decode=free", "sampling.max_reply_tokens=4"
+    train(short(tiny_folder, *options), tmp_path, console=quiet())
+    (told,) = (tmp_path / WARNINGS).read_text().splitlines()
+    assert "tokens, and the policy's are cut at sampling.max_reply_tokens=4; raise it" in told
 
 
 def test_without_an_expert_learning_starts_at_once(corridor, tiny_folder, tmp_path):

@@ -22,7 +22,7 @@ import numpy as np
 
 from agent_envs.sokoban.board import SYMBOLS
 from agent_envs.webshop.pages import SEPARATOR
-from tools.pocket import lessons
+from tools.pocket import exercises, lessons
 from trainer.model.chat import Chat
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ MARKS = {
         f"<{end}{tag}>" for tag in ("reasoning", "tool", "answer", "result") for end in ("", "/")
     ),
     "talk": TAGS,
+    "words": TAGS,
 }
 """What is one token in each world, an ordinary one; the second ends a thought."""
 TEMPLATE = (
@@ -58,6 +59,8 @@ _WORDS = r"Ġ?[^ĠĊ\d!-/:-@\[-`{-~]+|Ġ?[!-/:-@\[-`{-~]"
 """A word or a sign, with the blank before it."""
 FOLDED = {"shop": rf"\d{{1,3}}|{_WORDS}", "talk": r"\d{1,3}", "wiki": r"\d{4}|\d{1,3}"}
 """Worlds in which letters are lower case, and the pieces that a text is cut into."""
+PARTING = "\n\"'([{/-_="
+"""Signs of `words` behind which a blank is read, so that a word is the same token everywhere."""
 STEPS_A_CHUNK = 16
 SHORTEST = 16  # tokens of a row to copy in, at first; at last twice as many
 BASE = 1e6  # of RoPE in a model that copies
@@ -98,6 +101,8 @@ class Pretraining:
     def draw_lesson(self, rng: np.random.Generator, step: int) -> Lesson:
         """A lesson of one step."""
         forget = self.forget if step >= self.steps else 0.0
+        if self.world == "words":
+            return exercises.draw_exercise(rng, size=min(1.0, step / self.grow))
         if self.world in _ASKING:
             return _ASKING[self.world](rng, forget=forget)
         if self.world == "shop":
@@ -111,6 +116,8 @@ class Pretraining:
 
     def draw_example(self, rng: np.random.Generator) -> Lesson:
         """A lesson without mistakes, of any size."""
+        if self.world == "words":
+            return exercises.draw_exercise(rng)
         if self.world in _ASKING:
             return _ASKING[self.world](rng)
         if self.world != "household":
@@ -162,6 +169,19 @@ POLICIES = {
         initial_range=0.1,
     ),
     "pocket-puzzles": Pretraining(world="puzzles", steps=2000, habit_steps=200, vocabulary=512),
+    "pocket-words": Pretraining(
+        world="words",
+        steps=1200,
+        grow=600,
+        copies=True,
+        drill=208,
+        habit_steps=0,
+        echo=0.0,  # its words are drawn, and cannot be known
+        key_value_heads=4,
+        thought=1.0,
+        vocabulary=4096,
+        initial_range=0.1,
+    ),
     "pocket-apps": Pretraining(
         world="apps",
         steps=1000,
@@ -180,7 +200,8 @@ def train_tokenizer(
 
     Roles, end and padding are special tokens, marks are ordinary ones: text is made of them.
     In `FOLDED` worlds text is lower case and a number is always cut into the same pieces, so that
-    words and numbers are the same tokens wherever they occur. In the shop three
+    words and numbers are the same tokens wherever they occur; in `words` a blank is read behind
+    each sign of `PARTING`. In the shop three
     digits are one token, so that an id is three: a small model learns to copy it.
     """
     from tokenizers import (
@@ -203,6 +224,11 @@ def train_tokenizer(
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence([first, pieces])
         tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.decoder = decoders.ByteLevel()
+    if world == "words":
+        parts = [normalizers.Replace(sign, f"{sign} ") for sign in PARTING]
+        whole = [decoders.Replace(f"{sign} ", sign) for sign in PARTING]
+        tokenizer.normalizer = normalizers.Sequence(parts)
+        tokenizer.decoder = decoders.Sequence([decoders.ByteLevel(), *whole])
     ids = [f"{number:03}" for number in range(1000)] if world == "shop" else []
     tokenizer.train_from_iterator(
         texts,
@@ -471,6 +497,9 @@ def iter_corpus(config: Pretraining) -> Iterator[str]:
             yield _NO_WORDS.sub(" ", text) if config.world in FOLDED else text
         if config.world == "talk":
             yield " ".join(map(str, range(10, 1000)))
+        if config.world == "words":
+            words = exercises.read_words()
+            yield " ".join((*words, *map(str.capitalize, words)))
 
 
 def iter_steps(

@@ -204,7 +204,8 @@ def page() -> str:
         "(measured_credit.md) by going on from copies of each state; a filled letter is a state "
         "that was visited twice. Choose an episode, and the [methods](methods/index.md) whose "
         "credit you want to see beside it. The report of a run has the same figure of its own "
-        "rollouts."
+        "rollouts. The episodes of WebShop, Sotopia, AppWorld and WikiSearch are of their worlds "
+        "before `-v1`."
     )
     return f"{draw_live(choose_episodes(), ('true advantage', 'grpo', 'rtmc'))}\n\n{said}\n"
 

@@ -183,7 +183,7 @@ def audit_anchors(
     make = make_fresh(made)
     with keep_generators():
         walk = Walk(made, anchor or _read_anchor, watch or watching)
-        begun, cut, twins = draw_starts(made, tasks, seed), False, Twins()
+        begun, cut = draw_starts(made, tasks, seed), False
         try:
             for place, start in enumerate(begun):
                 rng = np.random.default_rng([seed, place])
@@ -191,10 +191,12 @@ def audit_anchors(
                 for number in range(1, seeds if start.task is not None else 1):
                     again = Start(start.seed + number * SEED_STEP, start.task)
                     walk.play(again, _script(played[number % len(played)]))
-            twins = find_twins(walk, seed)
         except CutShort:
             cut = True
-        found = replace(_summarize(walk, len(begun), seed), twins=twins, cut=cut)
+        found = replace(_summarize(walk, len(begun), seed), cut=cut)
+        if not cut:
+            twins = explain_in_time(partial(find_twins, walk, seed), Twins())
+            found = replace(found, twins=twins)
         if walk.unrepeated:
             unrepeated = Shown(
                 "the same seed and actions give a different turn",

@@ -19,7 +19,7 @@ from agent_envs.workers import apply_to
 from trainer.engine import Decoding, list_allowed, make_trie
 from trainer.learn.rows import join_values
 from trainer.options import STRICT, Count, NonNegative, Positive, Section, Share
-from trainer.play.environments import find_form
+from trainer.play.environments import PromptOptions, find_form
 from trainer.play.episode import TextEpisode
 from trainer.play.failures import EpisodeError, Failure, lose_episode
 from trainer.play.records import Episode, Task
@@ -42,7 +42,12 @@ FREELY = Decoding()
 _HELD_OUT = 16  # tasks whose demonstrations tell how well a policy imitates, a fifth at most
 CHECK = 10
 """Steps between measurements of it."""
-_PATIENCE = 5  # measurements whose mean has to be above that of those before
+_SURE = 3  # measurements whose mean has to reach what is wanted
+_PATIENCE = 10  # measurements whose mean has to be above that of those before
+REMEDY = (
+    "If that is too little, raise sft.steps, or tell in the goal or the observations all that the "
+    "expert goes by"
+)
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -131,10 +136,10 @@ def _play_tasks(
 
     def play(number: int) -> Episode | Failure:
         env = envs[number] if envs else rollouts.envs(1)[0]  # a new one after a failure
-        task, context = tasks[number], rollouts.prompt.context
+        task = tasks[number]
         try:
             with lose_episode(task):  # also if its worker process ends
-                return apply_to(env, _play, task, expert, context, decoding)
+                return apply_to(env, _play, task, expert, rollouts.prompt, decoding)
         except EpisodeError as error:
             rollouts.discard(env)
             return error.failure
@@ -144,7 +149,7 @@ def _play_tasks(
 
 
 def _play(
-    env: gym.Env[str, str], task: Task, name: str, context: str, decoding: Decoding
+    env: gym.Env[str, str], task: Task, name: str, prompt: PromptOptions, decoding: Decoding
 ) -> Episode:
     """Play one task with an expert; the steps have no tokens yet.
 
@@ -154,7 +159,7 @@ def _play(
     form = find_form(env)
     with lose_episode(task):
         start = env.reset(seed=task.seed, options={"task_id": task.task_id})
-        episode = TextEpisode(env, start, context=context)
+        episode = TextEpisode(env, start, prompt)
         expert: Any = make_expert(env, name)
     shown = []
     while not episode.done:
@@ -174,7 +179,7 @@ def _play(
         episode.goal,
         task.group,
         task.seed,
-        context,
+        prompt.context,
         steps=shown,
         success=episode.success,
     )
@@ -192,6 +197,12 @@ def encode_demonstration(episode: Episode, policy: Policy) -> None:
         step.reply_ids, past = list(chat.reply(step.reply)), step
         if step.admissible is not None:
             step.allowed = list(list_allowed(make_trie(chat, step.admissible), step.reply_ids))
+
+
+def measure_replies(played: Sequence[Episode]) -> int:
+    """Tokens of the longest reply that is no choice among listed actions; 0 if there is none."""
+    steps = [step for episode in played for step in episode.steps]
+    return max((len(step.reply_ids) for step in steps if step.admissible is None), default=0)
 
 
 def imitate(learner: Learner[Policy], rows: Sequence[Row]) -> dict[str, float]:
@@ -238,11 +249,11 @@ def measure_imitation(policy: Policy, rows: Sequence[Row], *, tokens: int) -> fl
 def find_end(measured: Sequence[float], wanted: float) -> str:
     """Why a warm start ends after these measurements, "" if it goes on.
 
-    A single measurement has an error of some hundredths, so means of five are compared.
+    A single measurement has an error of some hundredths, so means are compared.
     """
-    if measured[-1] >= wanted:
-        return f"that is sft.until={wanted:g}"
+    if len(measured) >= _SURE and np.mean(measured[-_SURE:]) >= wanted:
+        return f"the mean of {_SURE} measurements is sft.until={wanted:g}"
     before, last = measured[-2 * _PATIENCE : -_PATIENCE], measured[-_PATIENCE:]
     if len(before) == _PATIENCE and sum(last) <= sum(before):
-        return "it has not risen for ten measurements"
+        return f"it has not risen for {2 * _PATIENCE} measurements"
     return ""

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from trainer.model.chat import Chat
 
 # Small policies of this package: "pocket" for the household, each other for one environment.
-POCKETS = ("pocket", "pocket-apps", "pocket-puzzles", "pocket-shop", "pocket-talk", "pocket-wiki")
+POCKETS = (
+    "pocket", "pocket-apps", "pocket-puzzles", "pocket-shop", "pocket-talk", "pocket-wiki",
+    "pocket-words",
+)  # fmt: skip
 # Names of models that need no hub.
 NAMES = (*POCKETS, "smollm2-135m")
 _PARTS = {

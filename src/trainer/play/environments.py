@@ -46,7 +46,7 @@ class Env(Section):
         split: Split that training tasks are drawn from, if the environment has splits.
         data: Folder of the public data, "embedded", or "auto".
         games: Train on this many of the split's tasks, a fixed draw; 0 for all.
-        max_turns: Turn limit.
+        max_turns: Turn limit; without one in a recipe, the environment's own.
         invalid_penalty: Added to the reward of an invalid turn, 0 for none.
         processes: Worker processes that hold the environments, for steps that compute for long; 0
             for this process. Training and evaluation have their own.
@@ -147,13 +147,19 @@ class PromptOptions(Section):
         template: With context "turn", the template of the prompt: "package.module:NAME" of an
             `agent_envs.Template`; "" for the environment's own.
         history: With context "turn", past turns that the prompt shows.
+        goal: With context "history", the first message begins with the goal if the observation does
+            not say it.
     """
 
-    unread: ClassVar[dict[str, str]] = {"context=history": "template history"}
+    unread: ClassVar[dict[str, str]] = {
+        "context=history": "template history",
+        "context=turn": "goal",
+    }
 
     context: Literal["history", "turn"] = "history"
     template: str = ""
     history: Count = 2
+    goal: bool = True
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -163,7 +169,7 @@ class Eval:
     Attributes:
         split: Split the panel is drawn from.
         data: Folder of the data that the panel is drawn from; "" for that of training, `env.data`.
-        tasks: Tasks of the panel, 0 for the whole split.
+        tasks: Tasks of the panel at most; 0 for the whole split.
         every: Steps between evaluations, 0 for none; start and end are always evaluated.
         temperature: 0 is greedy.
         select: Which evaluation counts as the result of the run in tables of papers: the "last", or
@@ -270,6 +276,19 @@ def _make_bare(env: Env, split: str, partner: PolicyPartner | None) -> gym.Env[s
             del given[unknown[1]]  # of a creator that takes any option and passes it on
         else:
             return made
+
+
+def find_limit(env_id: str) -> int | None:
+    """The turn limit that an environment has by itself; None if it declares none.
+
+    Raises:
+        ValueError: There is no such environment, see `find_creator`.
+    """
+    declared = list_parameters(find_creator(env_id, option="env.id")).get("max_turns")
+    default = declared.default if declared else None
+    registered = gym.registry.get(env_id.rpartition(":")[2])
+    limit = registered.kwargs.get("max_turns", default) if registered else default
+    return limit if isinstance(limit, int) else None
 
 
 # Values that an environment without the option ignores: sections and models set them unasked.

@@ -17,7 +17,7 @@ from agent_envs.contract import OWN
 from agent_envs.prompt import IMAGE, escape_marks
 from agent_envs.spaces import Picture
 from agent_envs.vector import call_env
-from trainer.play.environments import find_form
+from trainer.play.environments import PromptOptions, find_form
 from trainer.play.records import Step
 from trainer.play.signals import check_info, read_number, read_numbers
 from trainer.play.turn_records import Recorded
@@ -43,14 +43,16 @@ def render_observation(
 ) -> tuple[str, list[Picture]]:
     """An observation as text, with `<image>` for each image, and the images.
 
-    An observation that is an image does not say the `goal`, so the text begins with it.
+    The text begins with the `goal` if the observation does not say it.
     """
-    if isinstance(observation, str):
-        images: list[Any] | None = getattr(env, "images", None)  # set by the Prompt wrapper
-        if images is None:
-            return escape_marks(observation), []
-        return observation, [Picture.of(image) for image in images]
-    return f"{escape_marks(goal)}\n\n{IMAGE}" if goal else IMAGE, [Picture.of(observation)]
+    images: list[Any] | None = getattr(env, "images", None)  # set by the Prompt wrapper
+    if not isinstance(observation, str):
+        text, images = IMAGE, [observation]
+    else:
+        text = escape_marks(observation) if images is None else observation
+    told = escape_marks(goal)
+    said = f"{told}\n\n{text}" if told.removesuffix(".") not in text else text
+    return said, [Picture.of(image) for image in images or []]
 
 
 class TextEpisode(Recorded):
@@ -59,11 +61,11 @@ class TextEpisode(Recorded):
     Args:
         env: Environment of `make_env`.
         start: What its `reset` returned.
-        context: "history" for one conversation, "turn" for a new prompt at every turn.
+        prompt: The recipe's prompt section: one conversation, or a new prompt at every turn.
 
     Attributes:
         message: What the model reads next. With context "history" the first message also says the
-            form of a reply.
+            form of a reply and, if `prompt.goal`, the goal.
         images: Images in `message`, in the order of its `<image>` marks.
         info: The environment's last `info`.
         steps: The turns so far.
@@ -77,16 +79,15 @@ class TextEpisode(Recorded):
     """
 
     def __init__(
-        self, env: gym.Env[str, str], start: tuple[Any, dict[str, Any]], *, context: str
+        self, env: gym.Env[str, str], start: tuple[Any, dict[str, Any]], prompt: PromptOptions
     ) -> None:
-        self.env, self.context = env, context
+        self.env, self.context = env, prompt.context
         observation, self.info = start[0], check_info(start[1])
         self.goal: str = self.info["goal"]
         self.task_id: str = self.info["task_id"]
-        history = context == "history"
-        self.observation, self.images = render_observation(
-            env, observation, self.goal if history else ""
-        )
+        history = self.context == "history"
+        told = self.goal if history and prompt.goal else ""
+        self.observation, self.images = render_observation(env, observation, told)
         self.message = render_opening(env, self.observation) if history else self.observation
         self.done = self.success = self.truncated = False
         self.outcome = self.earned = 0.0

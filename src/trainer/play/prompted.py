@@ -106,7 +106,7 @@ class Player:
         """One episode after notes on failed ones; its conversation, with a request for a note."""
         reset = partial(env.reset, seed=task.seed, options={"task_id": task.task_id})
         with lose_episode(task):
-            now = TextEpisode(env, await call_env(env, reset), context=self.prompt.context)
+            now = TextEpisode(env, await call_env(env, reset), self.prompt)
         strata = {name: str(value) for name, value in now.info.get("strata", {}).items()}
         opening = f"{_THINK}\n\n" if self.form else ""
         for number, one in enumerate(notes, start=1):

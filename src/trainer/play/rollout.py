@@ -174,8 +174,7 @@ class Rollouts:
     def start(self, task: Task, policy: Policy, env: gym.Env[str, str]) -> TokenEpisode:
         """The start of an episode of a task in this environment, which is reset."""
         start = env.reset(seed=task.seed, options={"task_id": task.task_id})
-        context = self.prompt.context
-        return TokenEpisode(env, start, context=context, task=task, policy=policy)
+        return TokenEpisode(env, start, self.prompt, task=task, policy=policy)
 
 
 @dataclass(frozen=True)

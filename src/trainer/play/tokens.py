@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from trainer.play.environments import find_form
+from trainer.play.environments import PromptOptions, find_form
 from trainer.play.episode import Stepped, TextEpisode
 from trainer.play.records import Episode, Step
 
@@ -34,7 +34,7 @@ class TokenEpisode(TextEpisode):
     Args:
         env: The environment.
         start: What its `reset` returned.
-        context: As for `TextEpisode`.
+        prompt: As for `TextEpisode`.
         task: The task.
         policy: The policy whose chat template makes the prompts.
 
@@ -47,12 +47,12 @@ class TokenEpisode(TextEpisode):
         self,
         env: gym.Env[str, str],
         start: tuple[Any, dict[str, Any]],
+        prompt: PromptOptions,
         *,
-        context: str,
         task: Task,
         policy: Policy,
     ) -> None:
-        super().__init__(env, start, context=context)
+        super().__init__(env, start, prompt)
         self.task, self.policy = task, policy
         self.strata = {name: str(value) for name, value in self.info.get("strata", {}).items()}
         self.answer: str = next(iter(self.info.get("answers", ())), "")

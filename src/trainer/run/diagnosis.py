@@ -55,11 +55,13 @@ class Evidence:
         recipe: The recipe.
         episodes: The rollouts of the last step.
         lines: The log of reinforcement learning up to that step.
+        start: Success in the evaluation before reinforcement learning, None if not known.
     """
 
     recipe: Recipe
     episodes: Sequence[Episode]
     lines: Sequence[dict[str, Any]] = ()
+    start: float | None = None
 
     @cached_property
     def steps(self) -> list[Step]:
@@ -104,7 +106,7 @@ def diagnose(evidence: Evidence) -> Diagnosis | None:
     for rule in (
         find_fall, find_overfit, find_easy_tasks, find_cut_replies, find_wrong_form,
         find_full_context, find_collapse, find_wrong_actions, find_misread_reward,
-        find_hard_tasks, find_dead_groups, find_standstill,
+        find_hard_tasks, find_dead_groups, find_standstill, find_no_gain,
     ):  # fmt: skip
         if found := rule(evidence):
             return found
@@ -317,6 +319,28 @@ def find_standstill(evidence: Evidence) -> Diagnosis | None:
     )
 
 
+def find_no_gain(evidence: Evidence) -> Diagnosis | None:
+    """Success in the evaluation that is no higher than before reinforcement learning."""
+    held_out = [line["eval_success"] for line in evidence.lines if "eval_success" in line]
+    start, steps = evidence.start, len(evidence.lines)
+    if start is None or not held_out or steps < 2 * STEPS or start < held_out[-1] or start == 1:
+        return None
+    first, last = (
+        float(np.mean([line["success"] for line in part]))
+        for part in (evidence.lines[:STEPS], evidence.lines[-STEPS:])
+    )
+    update = evidence.recipe.update
+    return Diagnosis(
+        "reinforcement learning has not raised the success in the evaluation",
+        f"{start:.0%} before it, {held_out[-1]:.0%} after {steps} steps; in training {first:.0%} "
+        f"in the first steps and {last:.0%} in the last",
+        "train on more, and more varied, tasks (env.games, env.options)"
+        if last > first + _FEW
+        else "take more run.steps, another update.learning_rate (now "
+        f"{update.learning_rate:g}), or a start that solves more of the tasks",
+    )
+
+
 def _is_in_thought(reply: str) -> bool:
     """Whether a reply ends inside a thought."""
     return not split_thoughts(reply).said.strip() and bool(reply.strip())
@@ -332,18 +356,27 @@ class Watch:
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
         self.lines: list[dict[str, Any]] = []
+        self.played: Sequence[Episode] = ()
+        self.start: float | None = None
         self.cause = ""
 
     def note_evaluation(self, success: float) -> None:
-        """Note the success of an evaluation after the last step."""
+        """Note the success of an evaluation after the last step, or before the first."""
         if self.lines:
             self.lines[-1] = self.lines[-1] | {"eval_success": success}
+        else:
+            self.start = success
 
     def note_step(self, played: Sequence[Episode], values: dict[str, Any]) -> Diagnosis | None:
         """The diagnosis after a step with these rollouts and values, if it is a new one."""
         self.lines.append(values)
-        if len(self.lines) % STEPS:
+        self.played = played
+        return self.conclude() if len(self.lines) % STEPS == 0 else None
+
+    def conclude(self) -> Diagnosis | None:
+        """The diagnosis of what is noted, if it is a new one; None before the fifth step."""
+        if len(self.lines) < STEPS:
             return None
-        found = diagnose(Evidence(self.recipe, played, self.lines))
+        found = diagnose(Evidence(self.recipe, self.played, self.lines, self.start))
         before, self.cause = self.cause, found.cause if found else ""
         return None if self.cause == before else found

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,6 +15,7 @@ import numpy as np
 
 import credit
 from agent_envs.cli.console import make_printable
+from credit.turns import MissingColumn
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -57,15 +59,14 @@ class Row(NamedTuple):
 
 def estimate_credit(turns: credit.Turns) -> dict[str, Array]:
     """[N] the credit of each turn by each method of `credit` that the columns suffice for."""
-    found = {}
+    found, graded = {}, not np.isin(turns.outcome, (0.0, 1.0)).all()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of rewards that a method does not read
         for name in credit.names():
-            try:
-                made = credit.make(name)
-                found[name] = credit.estimate(made, turns, np.random.default_rng(0))
-            except ValueError:  # it reads a column that the batch lacks, or other outcomes
-                continue
+            made = credit.make(name)
+            if not (graded and getattr(made, "reads_success", False)):
+                with suppress(MissingColumn):
+                    found[name] = credit.estimate(made, turns, np.random.default_rng(0))
     return found
 
 

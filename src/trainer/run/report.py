@@ -140,8 +140,13 @@ def read_evidence(
     for path in last:
         for played in run.read(path, run_folder.read_step):
             step = run_folder.step_of(path)
-            before = [line for line in lines if line.get("stage") == "rl" and line["step"] <= step]
-            return diagnosis.Evidence(made, played, before)
+            until = [line for line in lines if line["step"] <= step]
+            before, learned = (
+                [line for line in until if (line.get("stage") == "rl") == improves]
+                for improves in (False, True)
+            )
+            starts = [line["eval_success"] for line in before if "eval_success" in line]
+            return diagnosis.Evidence(made, played, learned, *starts[-1:])
     return None
 
 

@@ -223,7 +223,13 @@ class Session:
         seen = set(self.tasks.task_ids) & set(self.panel.task_ids)
         panel = "training tasks" if seen else "held out"
         shown = evaluation.describe_share(result.overall)
-        self.measured = f"step {self.step}  {panel}: {shown}  valid {result.valid:.1%}"
+        when = f"step {self.step}"
+        if self.step == self.warm and self.imitated:
+            when = f"after the warm start ({when})"
+        self.measured = f"{when}  {panel}: {shown}  valid {result.valid:.1%}"
+        self.watch.note_evaluation(result.overall.share)
+        if self.step == self.last and (found := self.watch.conclude()):
+            self.log.warning(self.step, str(found))
         return {
             "eval_success": result.overall.share,
             "eval_valid": result.valid,
@@ -241,6 +247,13 @@ class Session:
             solved=not held_out,
         )  # fmt: skip
         played = self.drop_failed(attempts, len(drawn))
+        limit, free = self.recipe.sampling.max_reply_tokens, sft.measure_replies(played)
+        if step == 1 and free > limit:
+            self.log.warning(
+                step,
+                f"replies of the {self.expert} have up to {free} tokens, and the policy's are cut "
+                f"at sampling.max_reply_tokens={limit}; raise it, or let the expert think less",
+            )
         return make_rows(played, max_tokens=self.recipe.sampling.max_tokens)
 
     def check_imitation(self) -> dict[str, float]:
@@ -254,11 +267,15 @@ class Session:
         why = sft.find_end(self.imitated, wanted)
         if not why and step < self.warm:
             return {"imitation": now}
-        self.log.say(
+        said = (
             f"the warm start ends after {step} of at most {self.warm} steps: the policy gives "
             f"{now:.0%} of the {self.expert}'s replies on training tasks that were left out; "
             f"{why or 'its steps (sft.steps) are taken'}"
         )
+        if now >= wanted or "sft.until" in why:
+            self.log.say(said)
+        else:
+            self.log.warning(step, f"{said}. {sft.REMEDY}")
         self.step = self.warm
         return {"imitation": now, "steps": step}
 

@@ -16,7 +16,7 @@ from agent_envs.alfworld.data import open_library
 from agent_envs.alfworld.world import World
 from agent_envs.replies import FORM
 from agent_envs.search_qa.wiki import WikiSearch
-from tools.pocket import lessons, pretraining
+from tools.pocket import exercises, lessons, pretraining
 from trainer.model.policy import Policy
 from trainer.model.pretrained import POCKETS
 
@@ -166,6 +166,39 @@ def test_a_model_with_heads_that_copy_does_so_from_birth(tokenizer):
         right.append(float((said[:, :-1] == ids[:, 1:])[weights[:, 1:] > 0].float().mean()))
     assert right[0] > 0.4
     assert right[1] < 0.02
+
+
+def test_what_to_do_in_an_exercise_stands_in_what_was_read():
+    rng, seen = np.random.default_rng(2), {}
+    for number in range(900):
+        item = exercises.draw_exercise(rng)
+        read = ""
+        for prompt, action in zip(item.prompts, actions_of(item), strict=True):
+            read += f" {prompt}".lower()
+            for word in action.lower().split():
+                assert re.search(rf"(?<!\w){word}(?!\w)", read), (number, prompt, action)
+        seen[item.replies[-1]] = item
+    assert len(seen) > 850  # nothing to know by heart
+
+
+def test_exercises_have_one_answer():
+    """A stranger who reads by the rules alone finds the same thing."""
+    for seed in range(200):
+        writer = exercises.Writer(np.random.default_rng(seed))
+        exercises.suit_wishes(writer)
+        (told, action, _), *_ = writer.turns[-1:]
+        shown = writer.turns[0][0].partition(": ")[2].partition(".")[0]
+        things = [one.split() for one in re.split(", | / ", shown.splitlines()[0])]
+        wishes = [
+            one.lower().split()
+            for text, *_ in writer.turns
+            for one in re.split(r"[.;\n]+ ?", text)
+            if len(one.split()) == 2 and ":" not in one
+        ]
+        chosen = action.removeprefix(f"{writer.verb} ").split()
+        for thing in things:
+            unmet = [value for _, value in wishes if (value in thing) != (value in chosen)]
+            assert thing == chosen or unmet, (seed, told, action)
 
 
 @pytest.mark.parametrize("copies", [False, True])

@@ -41,7 +41,7 @@ class MyWorld(AgentEnv):
 
     def begin(self, task_id: str) -> tuple[str, Turn]:
         """Start a task: its goal, and what is seen first."""
-        # An environment with chance draws from self.np_random, and from nothing else.
+        # Chance in an episode comes from self.np_random, and from nothing else.
         self.size, self.key = map(int, task_id.rpartition("/")[2].split("-"))
         self.open = -1
         return "take the key", self.show(f"A chest of {self.size} drawers, all closed.")
@@ -81,7 +81,7 @@ class Explorer:
 
     def act(self) -> str:
         """The next action, from what was seen alone."""
-        done = self.env.transcript  # (action, observation) of each turn
+        done = self.env.transcript  # (action, observation) of each turn, first ("", observation)
         if done[-1][1] == "A key!":
             return "take key"
         opened = {action for action, _ in done}
