@@ -133,7 +133,7 @@ def test_a_trial_after_a_reflection_reads_it_and_solves_the_task(play, server, t
     told = {one["messages"][0]["content"] for one in server.asked if NOTE in json.dumps(one)}
     assert len(told) == 5
     for second in told:
-        assert f"Trial 1 of this task failed. You wrote: {NOTE}\n\nWalk " in second
+        assert f"Trial 1 of this task failed. You wrote: {NOTE}\n\n" in second
         assert "Why?" not in second
     failed = replace(play("react"), decoding="")
     server.act = says("<think></think><action>north</action>")

@@ -158,8 +158,8 @@ def test_a_copy_that_does_not_continue_alike_is_refused_with_the_first_differenc
 @pytest.mark.parametrize(
     ("world", "told", "plain"),
     [
-        ("Opening", "the first observation was .*'Once more.'", False),
-        ("Opening", "the first observation was .*'Once more.'", True),
+        ("Opening", "the first observation was .*Once more.'", False),
+        ("Opening", "the first observation was .*Once more.'", True),
         ("HiddenStart", "the first admissible actions was", False),
         ("HiddenStart", "the first admissible actions was", True),
         ("Hidden", "the next admissible actions was", False),

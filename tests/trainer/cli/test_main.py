@@ -68,7 +68,6 @@ def test_the_version_is_the_distributions_and_help_of_retrieval_names_what_there
         (["eval", "/no/model", "--against", "b.toml"], "holds no evaluation"),
         ([*TRAIN, "data=/no/such/folder"], "/no/such/folder"),
         ([*TRAIN, "policy.model=/no/model"], "/no/model"),
-        ([*TRAIN, "eval.tasks=100000"], "eval.tasks=100000"),
         (["eval", "/no/model"], "/no/model"),
         (["report", "/no/run"], "holds no run"),
         (["train", "alfwrld", "mgr"], "no recipe part, TOML file or run folder 'alfwrld'"),
