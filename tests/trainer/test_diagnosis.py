@@ -168,6 +168,10 @@ def test_a_success_that_has_not_risen_since_the_warm_start_is_told():
     for start in (None, 0.2, 1.0):  # not known, has risen, nothing was left
         assert diagnose(Evidence(MADE, play(MIXED), lines, start)) is None
     assert diagnose(Evidence(MADE, play(MIXED), lines[1:], start=0.3)) is None  # too early
+    later = [*lines, *log(5, success=0.4)]  # that evaluation is of an earlier step
+    assert diagnose(Evidence(MADE, play(MIXED), later, start=0.3)) is None
+    scores = play([(0.0, 0.6), (1.0, 0.2)])
+    assert diagnose(Evidence(MADE, scores, lines, start=0.3)) is None
 
 
 def test_a_run_that_ends_is_judged_with_its_last_evaluation():

@@ -252,7 +252,7 @@ def find_end(measured: Sequence[float], wanted: float) -> str:
     A single measurement has an error of some hundredths, so means are compared.
     """
     if len(measured) >= _SURE and np.mean(measured[-_SURE:]) >= wanted:
-        return f"the mean of {_SURE} measurements is sft.until={wanted:g}"
+        return f"the mean of {_SURE} measurements has reached sft.until={wanted:g}"
     before, last = measured[-2 * _PATIENCE : -_PATIENCE], measured[-_PATIENCE:]
     if len(before) == _PATIENCE and sum(last) <= sum(before):
         return f"it has not risen for {2 * _PATIENCE} measurements"

@@ -46,7 +46,8 @@ class Env(Section):
         split: Split that training tasks are drawn from, if the environment has splits.
         data: Folder of the public data, "embedded", or "auto".
         games: Train on this many of the split's tasks, a fixed draw; 0 for all.
-        max_turns: Turn limit; without one in a recipe, the environment's own.
+        max_turns: Turn limit; without one in a recipe, the default of the environment's `max_turns`
+            if that is a whole number, else 50, as for the worlds of a mixture.
         invalid_penalty: Added to the reward of an invalid turn, 0 for none.
         processes: Worker processes that hold the environments, for steps that compute for long; 0
             for this process. Training and evaluation have their own.
@@ -279,7 +280,7 @@ def _make_bare(env: Env, split: str, partner: PolicyPartner | None) -> gym.Env[s
 
 
 def find_limit(env_id: str) -> int | None:
-    """The turn limit that an environment has by itself; None if it declares none.
+    """The whole number that an environment declares as its turn limit; None if there is none.
 
     Raises:
         ValueError: There is no such environment, see `find_creator`.

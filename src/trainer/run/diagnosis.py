@@ -320,10 +320,14 @@ def find_standstill(evidence: Evidence) -> Diagnosis | None:
 
 
 def find_no_gain(evidence: Evidence) -> Diagnosis | None:
-    """Success in the evaluation that is no higher than before reinforcement learning."""
-    held_out = [line["eval_success"] for line in evidence.lines if "eval_success" in line]
+    """Success that an evaluation after the last step finds no higher than before the first one.
+
+    Where outcomes are scores, they may have risen all the same.
+    """
     start, steps = evidence.start, len(evidence.lines)
-    if start is None or not held_out or steps < 2 * STEPS or start < held_out[-1] or start == 1:
+    now = evidence.lines[-1].get("eval_success") if evidence.lines else None
+    graded = any(one.outcome not in {0.0, 1.0} for one in evidence.episodes)
+    if start is None or now is None or graded or steps < 2 * STEPS or start < now or start == 1:
         return None
     first, last = (
         float(np.mean([line["success"] for line in part]))
@@ -332,7 +336,7 @@ def find_no_gain(evidence: Evidence) -> Diagnosis | None:
     update = evidence.recipe.update
     return Diagnosis(
         "reinforcement learning has not raised the success in the evaluation",
-        f"{start:.0%} before it, {held_out[-1]:.0%} after {steps} steps; in training {first:.0%} "
+        f"{start:.0%} before it, {now:.0%} after {steps} steps; in training {first:.0%} "
         f"in the first steps and {last:.0%} in the last",
         "train on more, and more varied, tasks (env.games, env.options)"
         if last > first + _FEW

@@ -227,7 +227,8 @@ class Session:
         if self.step == self.warm and self.imitated:
             when = f"after the warm start ({when})"
         self.measured = f"{when}  {panel}: {shown}  valid {result.valid:.1%}"
-        self.watch.note_evaluation(result.overall.share)
+        if self.watch.lines or self.step <= self.warm:  # not the first of a resumed run
+            self.watch.note_evaluation(result.overall.share)
         if self.step == self.last and (found := self.watch.conclude()):
             self.log.warning(self.step, str(found))
         return {
