@@ -6,6 +6,7 @@ A `Template` has the texts, with slots for the fields that an environment report
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, ClassVar, SupportsFloat
 
 import gymnasium as gym
@@ -32,15 +33,22 @@ BLIND = ("both", "goal", "history", "observation")
 def leave_out_goal(observation: str, goal: str) -> str:
     """The observation without the lines, or the parts between [SEP] marks, that state the goal."""
     wanted = goal.removesuffix(".")
-    if not wanted or wanted not in observation:
+    if not wanted or not says_goal(observation, goal):
         return observation
     joined = " ".join(wanted.split("\n"))
     kept = []
     for line in observation.replace(wanted, joined).split("\n"):
-        pieces = [piece for piece in line.split(" [SEP] ") if joined not in piece]
+        pieces = [piece for piece in line.split(" [SEP] ") if not says_goal(piece, joined)]
         if pieces:
             kept.append(" [SEP] ".join(pieces))
-    return "\n".join(kept)
+    return "\n".join(kept).lstrip("\n")
+
+
+def says_goal(text: str, goal: str) -> bool:
+    """Whether a text has the goal as whole words, with or without its full stop."""
+    wanted = goal.removesuffix(".")
+    whole = rf"(?<!\w){re.escape(wanted)}(?!\w)"
+    return not wanted or (wanted in text and bool(re.search(whole, text)))
 
 
 class Prompt(gym.Wrapper[str, str, str, str], RecordConstructorArgs):

@@ -23,8 +23,8 @@ def serve(
         list[str] | None,
         typer.Argument(
             metavar="[KEY=VALUE]...",
-            help="max_turns, data, invalid_penalty, wrappers, context, template, history, and "
-            "arguments of the environment.",
+            help="max_turns, data, invalid_penalty, wrappers, context, template, history, goal, "
+            "and arguments of the environment.",
         ),
     ] = None,
     *,

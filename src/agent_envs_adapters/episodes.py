@@ -36,6 +36,7 @@ class Episodes:
         template: With context "turn", the template as "package.module:NAME"; "" for the
             environment's own.
         history: With context "turn", past turns that the prompt shows.
+        goal: With context "history", begin with the goal if the observation does not say it.
         options: `split`, `data`, `max_turns`, `invalid_penalty` and `wrappers` as in a recipe's
             section `env`; anything else goes to the environment.
 
@@ -50,6 +51,7 @@ class Episodes:
         context: Literal["history", "turn"] = "history",
         template: str = "",
         history: int = 2,
+        goal: bool = True,
         **options: Any,
     ) -> None:
         ours = {
@@ -59,7 +61,7 @@ class Episodes:
         }
         try:
             self.env = Env(id=env, **ours, options=options)
-            self.prompt = PromptOptions(context=context, template=template, history=history)
+            self.prompt = PromptOptions(context, template, history, goal)
         except ValidationError as error:
             raise RecipeError(f"the options of {env!r:.200}: {explain_error(error)}") from error
         self.idle_envs = deque([self._make()])

@@ -41,7 +41,7 @@ from trainer.options import (
     make_options,
     refuse_broken,
 )
-from trainer.play.environments import Env, Eval, PromptOptions, find_limit
+from trainer.play.environments import Env, Eval, PromptOptions
 from trainer.play.partner import PartnerOptions
 
 BesidePolicy: TypeAlias = Literal["critic", "prm", "turnrd", "judge"]
@@ -179,19 +179,10 @@ def load(recipe: str | Path | recipes.Composition, overrides: Iterable[str] = ()
         recipes.set_option(tree, key, value)
     _drop_unused_models(tree, shipped)
     _drop_unread(tree, shipped, {key for key, _ in pairs})
-    _adopt_limit(tree)
     with problems.note():
         parsed = parse(tree)
     problems.refuse()
     return parsed
-
-
-def _adopt_limit(tree: dict[str, Any]) -> None:
-    """Without a turn limit in the recipe, the environment's own is taken, if it has one."""
-    with suppress(AttributeError, ImportError, ValueError):  # `parse` and `make_env` refuse them
-        section = tree.setdefault("env", {})
-        if "max_turns" not in section and (own := find_limit(section.get("id", Env.id))):
-            section["max_turns"] = own
 
 
 def _drop_unused_models(tree: dict[str, Any], shipped: Mapping[recipes.Key, Any]) -> None:

@@ -59,7 +59,7 @@ PLANTED = {
         "do not have the form", "add sft.steps",
     ),
     "too short a context": (
-        play(MIXED, truncated=True), [],
+        play(MIXED, truncated=True, stopped=True), [],
         "episodes end before the task can", "raise sampling.max_tokens",
     ),
     "a temperature of almost zero": (
@@ -96,7 +96,7 @@ PLANTED = {
         "no task is ever solved", "take easier tasks",
     ),
     "too few turns": (
-        play(LOST, [turn()] * 4), log(success=0.0, dead_groups=1.0),
+        play(LOST, [turn()] * 4, truncated=True), log(success=0.0, dead_groups=1.0),
         "no task is ever solved", "raise env.max_turns",
     ),
     "groups that end alike": (
@@ -125,6 +125,12 @@ def test_the_kl_of_a_single_optimiser_step_tells_nothing():
     several = recipe.load("alfworld grpo pocket", ["sft.steps=0", "update.minibatch=2"])
     found = diagnose(Evidence(several, play(MIXED), lines))
     assert (found.cause, "1e-14 nats" in found.shown) == ("the updates change nothing", True)
+
+
+def test_equal_replies_are_no_collapse_where_nearly_all_is_solved():
+    same = play(MIXED, distinct=False)
+    assert diagnose(Evidence(MADE, same, log(success=0.5, identical_groups=0.9)))
+    assert not diagnose(Evidence(MADE, same, log(success=0.92, identical_groups=0.9)))
 
 
 def test_a_healthy_run_has_no_diagnosis():

@@ -80,6 +80,18 @@ def test_each_world_is_played_as_it_is_alone(corridor):
             expected, found = alone.step(reply), mixed.step(reply)
 
 
+def test_without_a_turn_limit_a_world_has_its_own():
+    alone, mixed = make("env.max_turns=0")
+    assert mixed.max_turns == 50  # of Signals
+    limits = {name: one.unwrapped.max_turns for name, one in mixed.worlds.items()}
+    assert limits == {"walk": 3, "rooms": 8, "plain": 50}
+    world = recipe.load("ezpoints grpo").env  # it declares None
+    made = make_env(world, alone.prompt, split="train")
+    assert made.unwrapped.max_turns == gym.make(world.id).unwrapped.max_turns == 8
+    _, mixed = make("env.max_turns=4")
+    assert {one.unwrapped.max_turns for one in mixed.worlds.values()} == {3, 4}
+
+
 def test_tasks_are_drawn_by_weight_and_groups_are_of_one_world():
     panels = {"a": Panel("train", ("1", "2")), "b": Panel("test", tuple("xyz"))}
     panel = MixedPanel(panels, {"a": 3.0, "b": 1.0})

@@ -8,7 +8,6 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
-import gymnasium as gym
 import pytest
 import tomlkit
 from hypothesis import given
@@ -54,32 +53,6 @@ def test_what_is_switched_off_goes_with_its_options_and_is_else_refused(tmp_path
         recipe.load("alfworld grpo", served)
 
 
-def test_without_a_turn_limit_a_world_has_its_own(tmp_path, monkeypatch):
-    (tmp_path / "walks.py").write_text(WALKS)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(gym, "registry", dict(gym.registry))
-    monkeypatch.setattr("gymnasium.envs.registration.registry", gym.registry)
-    limits = {"walks:Walk": 7, "walks:Walk-v0": 5, "walks:Stay": 50, "walks:Nobody": 50}
-    for world, limit in limits.items():
-        assert recipe.load(f"{world} grpo pocket").env.max_turns == limit, world
-    assert recipe.load("walks:Walk grpo pocket", ["env.max_turns=9"]).env.max_turns == 9
-    mine = written(tmp_path, "method = 'grpo'\n[env]\nid = 'walks:Walk'\nmax_turns = 3\n")
-    assert recipe.load(mine).env.max_turns == 3
-    with pytest.raises(RecipeError, match=r"env\.id"):
-        recipe.load("alfworld grpo", ["env.id=3"])
-
-
-WALKS = """
-import gymnasium as gym
-
-class Walk(gym.Env):
-    def __init__(self, split="train", max_turns=7): pass
-
-class Stay(gym.Env):
-    def __init__(self, max_turns=None): pass
-
-gym.register("Walk-v0", entry_point="walks:Walk", kwargs={"max_turns": 5})
-"""
 PARTS = "environment = 'alfworld'\nmethod = 'mgr'\n"
 PAIRS = [f"{e} {m}" for e in recipes.names("environment") for m in recipes.names("method")]
 

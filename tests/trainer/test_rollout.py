@@ -83,6 +83,15 @@ def test_the_goal_is_told_once_and_where_it_is_wanted(corridor, monkeypatch):
     rollouts().play(tasks(1), script, seed=0)
     assert script.prompts[1] == f"{FORM.instruction}\n\nGo. Walk 1 steps, and no more."
 
+    def tell_less(self, task_id):  # the goal is a part of another word
+        return "key", begin(self, task_id)[1]._replace(observation="a keyhole")
+
+    monkeypatch.setattr(corridor.Corridor, "begin", tell_less)
+    (episode,) = rollouts(blind=("goal",)).play(tasks(1), script, seed=0)
+    assert script.prompts[2] == f"{FORM.instruction}\n\nkey\n\na keyhole"
+    blind = "".join(map(chr, episode.steps[0].blind_ids["goal"]))
+    assert blind == "a keyhole"
+
 
 def test_turn_context_renders_a_prompt_and_starts_anew():
     script = Script(east)

@@ -15,6 +15,7 @@ from trainer.learn.sft import (
     attempt_demonstrations,
     encode_demonstration,
     find_end,
+    has_reached,
     imitate,
     measure_imitation,
     split_tasks,
@@ -119,6 +120,8 @@ def sample_after(engine, ids, decoding):
 def test_a_warm_start_ends_when_it_imitates_or_no_more_improves():
     assert not find_end([0.2], 0.9)
     assert find_end([0.2, 0.85, 0.95, 0.95], 0.9).endswith("has reached sft.until=0.9")
+    assert has_reached([0.2, 0.85, 0.95, 0.95], 0.9)
+    assert not has_reached([0.95, 0.95], 0.9)
     assert not find_end([0.5, 0.8, 0.8, 1.0], 0.9)  # a lucky one ends nothing
     assert not find_end([1.0, 1.0], 0.9)
     assert not find_end([0.5, 0.9, *[0.5] * 17], 0.95)

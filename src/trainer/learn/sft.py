@@ -57,7 +57,8 @@ class Sft(Section):
     Attributes:
         steps: Supervised steps before reinforcement learning, 0 for none.
         until: The steps end sooner, once the policy gives this share of the expert's replies on
-            training tasks that are left out of them; 0 takes all steps.
+            training tasks that are left out of them, in the mean of three measurements, one every
+            10 steps; 0 takes all steps.
         expert: Who demonstrates: "explorer", which knows only what it was shown, "oracle", which
             reads the solution, or a class "package.module:Name" of your own. "auto": the explorer
             of the environment; if it has none, there is no warm start.
@@ -111,7 +112,7 @@ def attempt_demonstrations(
     if len(shown) == failed < len(tasks):
         raise ValueError(
             f"the expert {expert!r} solved none of {len(tasks)} tasks in "
-            f"{rollouts.env.max_turns} turns; raise env.max_turns or sft.episodes, or use another "
+            f"{rollouts.max_turns} turns; raise env.max_turns or sft.episodes, or use another "
             "sft.expert"
         )
     return [one if isinstance(one, Failure) else _try_to_encode(one, policy) for one in shown]
@@ -246,12 +247,17 @@ def measure_imitation(policy: Policy, rows: Sequence[Row], *, tokens: int) -> fl
     return float(np.minimum.reduceat(hits, firsts).mean())
 
 
-def find_end(measured: Sequence[float], wanted: float) -> str:
-    """Why a warm start ends after these measurements, "" if it goes on.
+def has_reached(measured: Sequence[float], wanted: float) -> bool:
+    """Whether the last measurements reach what is wanted.
 
-    A single measurement has an error of some hundredths, so means are compared.
+    A single one has an error of some hundredths, so their mean does.
     """
-    if len(measured) >= _SURE and np.mean(measured[-_SURE:]) >= wanted:
+    return len(measured) >= _SURE and float(np.mean(measured[-_SURE:])) >= wanted
+
+
+def find_end(measured: Sequence[float], wanted: float) -> str:
+    """Why a warm start ends after these measurements, "" if it goes on."""
+    if has_reached(measured, wanted):
         return f"the mean of {_SURE} measurements has reached sft.until={wanted:g}"
     before, last = measured[-2 * _PATIENCE : -_PATIENCE], measured[-_PATIENCE:]
     if len(before) == _PATIENCE and sum(last) <= sum(before):

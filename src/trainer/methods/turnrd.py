@@ -8,6 +8,7 @@ the first round HAS uses the outcome alone (α = 1).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,7 @@ from trainer.learn.batch import collate, passes
 from trainer.learn.rows import credit_rows
 from trainer.methods import replay
 from trainer.methods.method import Credited, Method
+from trainer.play.environments import make_env
 from trainer.scale import parallel, sharding
 
 if TYPE_CHECKING:
@@ -49,11 +51,14 @@ class WithTurnRD(Method):
     def begin(self, policy: Policy, folder: Path) -> None:
         """Settle the settings of the rounds."""
         super().begin(policy, folder)
+        chosen = self.recipe.env
+        with closing(make_env(chosen, self.recipe.prompt, split=chosen.split)) as env:
+            longest = int(env.get_wrapper_attr("max_turns"))
         self.stage = replay.Stage(
             options=self.options,
             seed=self.recipe.run.seed,
             width=int(policy.model.config.get_text_config().hidden_size),
-            max_turns=self.recipe.env.longest,
+            max_turns=longest,
             alpha=self.estimator.alpha,
             start=self.recipe.sft.steps,
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent_envs.prompt import escape_marks, leave_out_goal
+from agent_envs.prompt import escape_marks, leave_out_goal, says_goal
 
 if TYPE_CHECKING:
     from trainer.play.tokens import TokenEpisode
@@ -32,6 +32,6 @@ def render_blind(episode: TokenEpisode, what: str) -> list[int]:
         return [*past, *ending] or episode.encode(goal, [])
     if what == "both":
         seen = leave_out_goal(seen, goal)
-    elif goal not in seen:
+    elif not says_goal(seen, goal):
         seen = f"{goal}\n\n{seen}"
     return episode.encode(seen, episode.images)

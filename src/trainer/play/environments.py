@@ -27,7 +27,6 @@ from trainer.options import (
     Count,
     NonNegative,
     NotAboveZero,
-    Positive,
     Section,
     make_options,
 )
@@ -46,8 +45,7 @@ class Env(Section):
         split: Split that training tasks are drawn from, if the environment has splits.
         data: Folder of the public data, "embedded", or "auto".
         games: Train on this many of the split's tasks, a fixed draw; 0 for all.
-        max_turns: Turn limit; without one in a recipe, the default of the environment's `max_turns`
-            if that is a whole number, else 50, as for the worlds of a mixture.
+        max_turns: Turn limit; 0 for the environment's own.
         invalid_penalty: Added to the reward of an invalid turn, 0 for none.
         processes: Worker processes that hold the environments, for steps that compute for long; 0
             for this process. Training and evaluation have their own.
@@ -70,7 +68,7 @@ class Env(Section):
     split: str = "train"
     data: str = "auto"
     games: Count = 0
-    max_turns: Positive = 50
+    max_turns: Count = 0
     invalid_penalty: NotAboveZero = 0.0
     processes: Count = 0
     step_seconds: NonNegative = 0.0
@@ -101,11 +99,6 @@ class Env(Section):
             name: make_options(World, shared | own, f"env.mixture.{name}")
             for name, own in self.mixture.items()
         }
-
-    @property
-    def longest(self) -> int:
-        """The largest turn limit."""
-        return max((one.max_turns for one in self.list_worlds().values()), default=self.max_turns)
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -236,7 +229,8 @@ def _lift(made: gym.Env[Any, Any], env: Env, split: str) -> gym.Env[str, str]:
             "validity, progress, anchor and goal; give the hooks of agent_envs.Signals as "
             "env.signals, at least env.signals.success_reward"
         )
-    lift = partial(agent_envs.Signals, made, split=split, max_turns=env.max_turns)
+    limit: dict[str, Any] = {"max_turns": env.max_turns} if env.max_turns else {}
+    lift = partial(agent_envs.Signals, made, split=split, **limit)
     lifted: gym.Env[str, str] = _call("env.signals", lift, env.signals)
     return lifted
 
@@ -251,7 +245,8 @@ def _make_bare(env: Env, split: str, partner: PolicyPartner | None) -> gym.Env[s
             "secrets; set partner.model to the policy of the other side instead"
         )
     common = {"data": env.data, "split": split, "max_turns": env.max_turns}
-    given = {name: value for name, value in common.items() if has_option(creator, name)}
+    unset = set() if env.max_turns else {"max_turns"}
+    given = {k: v for k, v in common.items() if k not in unset and has_option(creator, k)}
     known = list_parameters(creator).keys() - common.keys()
     absent = [name for name in options if name in common or not has_option(creator, name)]
     registered = env.id.rpartition(":")[2] in gym.registry
@@ -277,19 +272,6 @@ def _make_bare(env: Env, split: str, partner: PolicyPartner | None) -> gym.Env[s
             del given[unknown[1]]  # of a creator that takes any option and passes it on
         else:
             return made
-
-
-def find_limit(env_id: str) -> int | None:
-    """The whole number that an environment declares as its turn limit; None if there is none.
-
-    Raises:
-        ValueError: There is no such environment, see `find_creator`.
-    """
-    declared = list_parameters(find_creator(env_id, option="env.id")).get("max_turns")
-    default = declared.default if declared else None
-    registered = gym.registry.get(env_id.rpartition(":")[2])
-    limit = registered.kwargs.get("max_turns", default) if registered else default
-    return limit if isinstance(limit, int) else None
 
 
 # Values that an environment without the option ignores: sections and models set them unasked.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, SupportsFloat
 from gymnasium.error import ResetNeeded
 
 from agent_envs.contract import OWN
-from agent_envs.prompt import IMAGE, escape_marks
+from agent_envs.prompt import IMAGE, escape_marks, says_goal
 from agent_envs.spaces import Picture
 from agent_envs.vector import call_env
 from trainer.play.environments import PromptOptions, find_form
@@ -51,7 +51,7 @@ def render_observation(
     else:
         text = escape_marks(observation) if images is None else observation
     told = escape_marks(goal)
-    said = f"{told}\n\n{text}" if told.removesuffix(".") not in text else text
+    said = text if says_goal(text, told) else f"{told}\n\n{text}"
     return said, [Picture.of(image) for image in images or []]
 
 
@@ -72,6 +72,7 @@ class TextEpisode(Recorded):
         done: Whether the episode has ended.
         success: Whether the task is solved.
         truncated: Whether it was cut off, by the limit on turns or by `stop`.
+        stopped: Whether it was cut off by `stop`.
         earned: What the environment itself has paid so far, without reward wrappers.
         outcome: What it has paid in the whole episode; 0 before the end.
         partner_outcome: Outcome of the other side of a conversation; None without one.
@@ -89,7 +90,7 @@ class TextEpisode(Recorded):
         told = self.goal if history and prompt.goal else ""
         self.observation, self.images = render_observation(env, observation, told)
         self.message = render_opening(env, self.observation) if history else self.observation
-        self.done = self.success = self.truncated = False
+        self.done = self.success = self.truncated = self.stopped = False
         self.outcome = self.earned = 0.0
         self.partner_outcome: float | None = None
         self.measures: dict[str, float] = {}
@@ -152,7 +153,7 @@ class TextEpisode(Recorded):
         """End the episode where it is, as truncated, e.g. because the tokens are used up."""
         if self.done:
             return
-        self.done = self.truncated = True
+        self.done = self.truncated = self.stopped = True
         self.outcome = self.earned
         if self.steps:  # the last one may be shared with a fork
             self.steps[-1] = replace(self.steps[-1], reward=self.steps[-1].reward - self.outcome)

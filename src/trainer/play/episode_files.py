@@ -107,7 +107,7 @@ def _schema() -> pa.Schema:
         ),
         pa.int64(): "episode turn group seed version",
         pa.float64(): "outcome partner_outcome reward progress progress_before",
-        pa.bool_(): "success truncated valid",
+        pa.bool_(): "success truncated stopped valid",
         pa.list_(pa.int32()): "prompt_ids reply_ids",
         pa.list_(pa.float64()): "logprobs entropies",
         pa.list_(pa.list_(pa.int32())): "allowed",

@@ -92,6 +92,11 @@ class Mixture(gym.Env[Any, str]):
         return self.world.unwrapped
 
     @property
+    def max_turns(self) -> int:
+        """The largest turn limit of the worlds."""
+        return max(int(world.get_wrapper_attr("max_turns")) for world in self.worlds.values())
+
+    @property
     def images(self) -> Any:
         """What the wrapper `Prompt` of the world keeps of its observation, None without one."""
         return getattr(self.world, "images", None)

@@ -89,7 +89,8 @@ class Episode:
         outcome: Return of the environment's own rewards, without reward wrappers.
         strata: Kinds that the environment says the task is of, by name, e.g. its difficulty.
         measures: What the environment measured, by name: the last value of each.
-        truncated: Whether it was cut off by the limit on turns or tokens.
+        truncated: Whether it was cut off by a limit on turns or tokens.
+        stopped: Whether it was cut off because no other reply had room, a limit on tokens.
         partner_outcome: Outcome of the other side of a conversation; None without one.
         answer: The first answer that the environment accepts, "" if it reports none.
         answer_opening: What a reply says before an answer.
@@ -107,6 +108,7 @@ class Episode:
     strata: dict[str, str] = field(default_factory=dict)
     measures: dict[str, float] = field(default_factory=dict)
     truncated: bool = False
+    stopped: bool = False
     partner_outcome: float | None = None
     answer: str = ""
     answer_opening: str = ""

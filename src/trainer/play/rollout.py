@@ -98,6 +98,11 @@ class Rollouts:
         panel: Panel = self.envs(1)[0].get_wrapper_attr("panel")
         return panel
 
+    @property
+    def max_turns(self) -> int:
+        """The largest turn limit of the environments."""
+        return int(self.envs(1)[0].get_wrapper_attr("max_turns"))
+
     def list_worlds(self) -> dict[str, gym.Env[str, str]]:
         """The environment by its id, or those of a mixture by name."""
         (env,) = self.envs(1)

@@ -76,6 +76,7 @@ class TokenEpisode(TextEpisode):
             strata=self.strata,
             measures=self.measures,
             truncated=self.truncated,
+            stopped=self.stopped,
             partner_outcome=self.partner_outcome,
             answer=self.answer,
             answer_opening=form.write("" if form.tags else "<answer>").removesuffix(form.stop),

@@ -80,6 +80,11 @@ class Evidence:
         now = float(np.mean(is_dead([one.outcome for one in self.episodes], groups)))
         return self.mean("dead_groups", now)
 
+    @cached_property
+    def success(self) -> float:
+        """Share of solved rollouts over the last steps."""
+        return self.mean("success", float(np.mean([one.success for one in self.episodes])))
+
     def share(self, holds: Callable[[Step], bool]) -> float:
         """Share of the turns of which something holds."""
         return sum(map(holds, self.steps)) / max(len(self.steps), 1)
@@ -151,14 +156,13 @@ def find_wrong_form(evidence: Evidence) -> Diagnosis | None:
 
 def find_full_context(evidence: Evidence) -> Diagnosis | None:
     """Episodes that end because the conversation is too long."""
-    most = evidence.recipe.env.longest
-    cut = np.mean([one.truncated and len(one.steps) < most for one in evidence.episodes])
+    cut = np.mean([one.stopped for one in evidence.episodes])
     if cut < _MANY:
         return None
     limit = evidence.recipe.sampling.max_tokens
     return Diagnosis(
         "episodes end before the task can",
-        f"{cut:.0%} stop below the limit of {most} turns, at sampling.max_tokens={limit}",
+        f"{cut:.0%} have no room for another reply, at sampling.max_tokens={limit}",
         'raise sampling.max_tokens, or set prompt.context="turn"',
     )
 
@@ -171,7 +175,8 @@ def find_collapse(evidence: Evidence) -> Diagnosis | None:
         groups.setdefault(one.group, set()).add(tuple(step.reply for step in one.steps))
     alike = float(np.mean([len(plays) == 1 for plays in groups.values()]))
     same = evidence.mean("identical_groups", alike)
-    if same < _ALL or evidence.recipe.sampling.rollouts == 1:
+    solved = evidence.success >= 1 - (1 - _ALL) / 2  # there is little left to explore for
+    if same < _ALL or solved or evidence.recipe.sampling.rollouts == 1:
         return None
     shown = (
         f"in {same:.0%} of the groups all rollouts have the same replies, entropy {now:.2g} nats"
@@ -243,24 +248,23 @@ def find_misread_reward(evidence: Evidence) -> Diagnosis | None:
 
 def find_easy_tasks(evidence: Evidence) -> Diagnosis | None:
     """Tasks that are all solved."""
-    success = evidence.mean("success", float(np.mean([one.success for one in evidence.episodes])))
-    if success < 1 - (1 - _ALL) / 4 or evidence.dead < _ALL:
+    if evidence.success < 1 - (1 - _ALL) / 4 or evidence.dead < _ALL:
         return None
     return Diagnosis(
         "the tasks are solved",
-        f"success {success:.0%}, and {evidence.dead:.0%} of the groups have equal outcomes",
+        f"success {evidence.success:.0%}, and {evidence.dead:.0%} of the groups have equal "
+        "outcomes",
         "take harder tasks (env.split, env.options)",
     )
 
 
 def find_hard_tasks(evidence: Evidence) -> Diagnosis | None:
     """Tasks that are never solved."""
-    success = evidence.mean("success", float(np.mean([one.success for one in evidence.episodes])))
-    if success > 0 or evidence.dead < _ALL:
+    if evidence.success > 0 or evidence.dead < _ALL:
         return None
-    most = evidence.recipe.env.longest
-    ended = np.mean([len(one.steps) >= most for one in evidence.episodes])
-    long = f"; {ended:.0%} of the episodes end at env.max_turns={most}" if ended >= _MOST else ""
+    ended = np.mean([one.truncated and not one.stopped for one in evidence.episodes])
+    most = max(len(one.steps) for one in evidence.episodes)
+    long = f"; {ended:.0%} of the episodes end at a limit of {most} turns" if ended >= _MOST else ""
     return Diagnosis(
         "no task is ever solved",
         f"success 0%, and {evidence.dead:.0%} of the groups have equal outcomes{long}",
@@ -272,12 +276,11 @@ def find_hard_tasks(evidence: Evidence) -> Diagnosis | None:
 def find_overfit(evidence: Evidence) -> Diagnosis | None:
     """Tasks that are learned by heart."""
     held_out = [line["eval_success"] for line in evidence.lines if "eval_success" in line]
-    success = evidence.mean("success", float(np.mean([one.success for one in evidence.episodes])))
-    if not held_out or success < _MANY or held_out[-1] > success * _MANY:
+    if not held_out or evidence.success < _MANY or held_out[-1] > evidence.success * _MANY:
         return None
     return Diagnosis(
         "what is learned does not hold for other tasks",
-        f"success {success:.0%} in training, and {held_out[-1]:.0%} in the evaluation",
+        f"success {evidence.success:.0%} in training, and {held_out[-1]:.0%} in the evaluation",
         "train on more, and more varied, tasks (env.games, env.options), or look whether "
         "the tasks of eval.split ask for something that training does not show",
     )

@@ -15,7 +15,6 @@ import numpy as np
 
 import credit
 from agent_envs.cli.console import make_printable
-from credit.turns import MissingColumn
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -58,14 +57,14 @@ class Row(NamedTuple):
 
 
 def estimate_credit(turns: credit.Turns) -> dict[str, Array]:
-    """[N] the credit of each turn by each method of `credit` that the columns suffice for."""
+    """[N] the credit of each turn by each method of `credit` that can be computed of them."""
     found, graded = {}, not np.isin(turns.outcome, (0.0, 1.0)).all()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of rewards that a method does not read
         for name in credit.names():
             made = credit.make(name)
             if not (graded and getattr(made, "reads_success", False)):
-                with suppress(MissingColumn):
+                with suppress(ValueError):  # a column that it needs, or a value that it refuses
                     found[name] = credit.estimate(made, turns, np.random.default_rng(0))
     return found
 

@@ -23,6 +23,7 @@ _ROWS = 64  # episodes that a machine samples at once
 _STEPS = 20  # most steps without a GPU
 _CORE = 50e9  # operations a second of a core
 _TURNS, _REPLY = 0.5, 0.25  # shares of the limits that episodes are taken to need
+_LIMIT = 50  # turns, where the recipe leaves the limit to the environment
 MOMENTS = {"adamw": 8.0, "adamw8bit": 2.0, "adamw8bit-sr": 2.0}
 """Bytes of the moments of a trained weight, by optimiser."""
 
@@ -105,9 +106,10 @@ def estimate_needs(recipe: Recipe, shape: Shape) -> Need:
         update.tokens * (34.0 * shape.hidden + 6.0 * shape.inner),
     ]
     episodes = sampling.tasks * sampling.rollouts
-    replies = episodes * recipe.env.max_turns * _TURNS * sampling.max_reply_tokens * _REPLY
+    turns = _TURNS * (recipe.env.max_turns or _LIMIT)
+    replies = episodes * turns * sampling.max_reply_tokens * _REPLY
     whole = recipe.prompt.context == "history"
-    prompts = episodes * _TURNS * sampling.max_tokens * (1 if whole else recipe.env.max_turns)
+    prompts = episodes * sampling.max_tokens * (_TURNS if whole else turns)
     tokens = replies + prompts / (1 if whole else 2)
     rows = sampling.rows or min(episodes, _ROWS)
     cache = 2.0 * shape.layers * shape.kv_heads * shape.width * 2 * rows * _TURNS

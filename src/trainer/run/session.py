@@ -224,7 +224,7 @@ class Session:
         panel = "training tasks" if seen else "held out"
         shown = evaluation.describe_share(result.overall)
         when = f"step {self.step}"
-        if self.step == self.warm and self.imitated:
+        if self.step == self.warm and self.expert:
             when = f"after the warm start ({when})"
         self.measured = f"{when}  {panel}: {shown}  valid {result.valid:.1%}"
         if self.watch.lines or self.step <= self.warm:  # not the first of a resumed run
@@ -273,7 +273,7 @@ class Session:
             f"{now:.0%} of the {self.expert}'s replies on training tasks that were left out; "
             f"{why or 'its steps (sft.steps) are taken'}"
         )
-        if now >= wanted or "sft.until" in why:
+        if now >= wanted or sft.has_reached(self.imitated, wanted):
             self.log.say(said)
         else:
             self.log.warning(step, f"{said}. {sft.REMEDY}")
