@@ -6,7 +6,6 @@ A `Template` has the texts, with slots for the fields that an environment report
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, ClassVar, SupportsFloat
 
 import gymnasium as gym
@@ -17,7 +16,7 @@ from agent_envs.options import check_options
 from agent_envs.panels import one_of
 from agent_envs.replies import check_layer, unwrap_agent_env
 from agent_envs.spaces import OBSERVATION_LENGTH, FreeText
-from agent_envs.template import Template
+from agent_envs.template import Template, leave_out_goal
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,27 +27,6 @@ if TYPE_CHECKING:
 IMAGE = "<image>"
 # The parts that a blind prompt can leave out; "both" is goal and history.
 BLIND = ("both", "goal", "history", "observation")
-
-
-def leave_out_goal(observation: str, goal: str) -> str:
-    """The observation without the lines, or the parts between [SEP] marks, that state the goal."""
-    wanted = goal.removesuffix(".")
-    if not wanted or not says_goal(observation, goal):
-        return observation
-    joined = " ".join(wanted.split("\n"))
-    kept = []
-    for line in observation.replace(wanted, joined).split("\n"):
-        pieces = [piece for piece in line.split(" [SEP] ") if not says_goal(piece, joined)]
-        if pieces:
-            kept.append(" [SEP] ".join(pieces))
-    return "\n".join(kept).lstrip("\n")
-
-
-def says_goal(text: str, goal: str) -> bool:
-    """Whether a text has the goal as whole words, with or without its full stop."""
-    wanted = goal.removesuffix(".")
-    whole = rf"(?<!\w){re.escape(wanted)}(?!\w)"
-    return not wanted or (wanted in text and bool(re.search(whole, text)))
 
 
 class Prompt(gym.Wrapper[str, str, str, str], RecordConstructorArgs):

@@ -1,10 +1,11 @@
 """Prompt templates: the texts of an environment's prompts, and the slots that they may have.
 
-`prompt.Prompt` fills them in.
+`prompt.Prompt` fills them in. The goal is found in texts, and left out of them.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from string import Formatter
 
@@ -55,3 +56,24 @@ class Template:
                     raise ValueError(
                         f"unknown slot {{{slot}}}{nearest(slot, slots)}; known here are {slots}"
                     )
+
+
+def leave_out_goal(observation: str, goal: str) -> str:
+    """The observation without the lines, or the parts between [SEP] marks, that state the goal."""
+    wanted = goal.removesuffix(".")
+    if not wanted or not says_goal(observation, goal):
+        return observation
+    joined = " ".join(wanted.split("\n"))
+    kept = []
+    for line in observation.replace(wanted, joined).split("\n"):
+        pieces = [piece for piece in line.split(" [SEP] ") if not says_goal(piece, joined)]
+        if pieces:
+            kept.append(" [SEP] ".join(pieces))
+    return "\n".join(kept).lstrip("\n")
+
+
+def says_goal(text: str, goal: str) -> bool:
+    """Whether a text has the goal as whole words, with or without its full stop."""
+    wanted = goal.removesuffix(".")
+    whole = rf"(?<!\w){re.escape(wanted)}(?!\w)"
+    return not wanted or (wanted in text and bool(re.search(whole, text)))

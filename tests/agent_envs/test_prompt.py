@@ -12,11 +12,10 @@ from agent_envs.alfworld import prompt as alfworld
 from agent_envs.appworld import prompt as appworld
 from agent_envs.bifurcation import prompt as bifurcation
 from agent_envs.ezpoints import prompt as ezpoints
-from agent_envs.prompt import leave_out_goal
 from agent_envs.search_qa import prompt as search_qa
 from agent_envs.sokoban import prompt as sokoban
 from agent_envs.sotopia import prompt as sotopia
-from agent_envs.template import SLOTS
+from agent_envs.template import SLOTS, leave_out_goal
 from agent_envs.webshop import prompt as webshop
 from tests.agent_envs.sotopia.test_published import PAIRING, PERSON, SITUATION
 
@@ -254,6 +253,8 @@ def test_a_goal_of_several_lines_is_left_out_whole():
     goal = "Read the list:\nmilk\nbread."
     assert leave_out_goal(f"A shop.\nNow: {goal}\nIt is open.", goal) == "A shop.\nIt is open."
     assert leave_out_goal("milk", goal) == "milk"
+    assert leave_out_goal("Find a key.\n\nA keyhole.", "key.") == "A keyhole."
+    assert leave_out_goal("A keyhole.", "key.") == "A keyhole."
 
 
 def test_what_is_told_in_words_is_no_place_of_an_image():

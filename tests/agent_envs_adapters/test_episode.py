@@ -167,7 +167,12 @@ def test_released_environments_are_used_again(corridor):
         (Episodes, "Corridor-v0", {"spilt": "train"}, "no option 'spilt'"),
         (Episodes, "AlfWorld-v0", {"split": "night"}, "night"),
         (Episodes, "Corridor-v0", {"max_turns": "abc"}, "max_turns = 'abc': Input should be a va"),
-        (Episodes, "Corridor-v0", {"max_turns": 0}, "the options of 'Corridor-v0': max_turns = 0"),
+        (
+            Episodes,
+            "Corridor-v0",
+            {"max_turns": -1},
+            "the options of 'Corridor-v0': max_turns = -1",
+        ),
         (Episodes, "Corridor-v0", {"wrappers": {"a:B": 1}}, "wrappers.a:B = 1: Input should be"),
         (Episodes, "Corridor-v0", {"context": "x"}, "Input should be 'history' or 'turn'"),
         (Episodes, "Corridor-v0", {"template": "a:B"}, "is not read with context=history"),

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent_envs.prompt import escape_marks, leave_out_goal, says_goal
+from agent_envs.prompt import escape_marks
+from agent_envs.template import leave_out_goal, says_goal
 
 if TYPE_CHECKING:
     from trainer.play.tokens import TokenEpisode

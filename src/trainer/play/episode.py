@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Self, SupportsFloat
 from gymnasium.error import ResetNeeded
 
 from agent_envs.contract import OWN
-from agent_envs.prompt import IMAGE, escape_marks, says_goal
+from agent_envs.prompt import IMAGE, escape_marks
 from agent_envs.spaces import Picture
+from agent_envs.template import says_goal
 from agent_envs.vector import call_env
 from trainer.play.environments import PromptOptions, find_form
 from trainer.play.records import Step
