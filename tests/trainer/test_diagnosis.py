@@ -84,7 +84,7 @@ PLANTED = {
         "the reward does not pay success", "env.signals",
     ),
     "tasks learned by heart": (
-        play(MIXED), log(success=0.6, eval_success=0.02),
+        play(MIXED), log(success=0.2) + log(success=0.6, eval_success=0.02),
         "does not hold for other tasks", "more varied, tasks",
     ),
     "tasks that are solved": (
@@ -131,6 +131,13 @@ def test_equal_replies_are_no_collapse_where_nearly_all_is_solved():
     same = play(MIXED, distinct=False)
     assert diagnose(Evidence(MADE, same, log(success=0.5, identical_groups=0.9)))
     assert not diagnose(Evidence(MADE, same, log(success=0.92, identical_groups=0.9)))
+
+
+def test_what_was_never_learned_is_not_learned_by_heart():
+    lines = log(success=0.5, eval_success=0.0)  # a greedy policy solves less than a sampled one
+    assert diagnose(Evidence(MADE, play(MIXED), lines)) is None
+    warm = recipe.load("alfworld grpo pocket")
+    assert "does not hold" in diagnose(Evidence(warm, play(MIXED), lines)).cause
 
 
 def test_a_healthy_run_has_no_diagnosis():

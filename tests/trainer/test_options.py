@@ -77,6 +77,8 @@ def test_every_number_counts(name, corridor, tiny_folder, tmp_path):
         base += ["env.wrappers={'credit.rewards:TurnVerifier'={weights={xml_format=1}}}"]
     if name == "rtmc":  # it divides by the deviation
         base += ["credit.options.mode=std"]
+    if name == "stapo_dynamic":  # of these few turns none is an outlier by 1.5
+        base += ["credit.options.lam=0.5"]
     expected, silent = train_with(base, tmp_path / "base"), []
     for key, value in list_numbers(recipe.load("alfworld mgr pocket", base)).items():
         own = key.startswith("credit") or key == "env.invalid_penalty"

@@ -1,7 +1,7 @@
 """Two processes do what one does: figures, weights, checkpoints; and they end together.
 
 Equal is: losses to 1e-5 of their size or 1e-6, other figures to 1e-4. After steps of 1e-3, 99.9% of
-the weights to 1e-5, all to 1e-4, and their vector to 1e-3 of its change. Sums in another order
+the weights to 1e-5, all to 3e-4, and their vector to 1e-3 of its change. Sums in another order
 differ in their last bits, and Adam divides gradients by their size, even those that are rounding
 errors. So these grow with the steps, by how much depends on the processor: figures after step
 `EARLY` may differ ten times as far, and weights from it on twice.
@@ -87,7 +87,7 @@ def assert_equal(one, other, *left_out):
         mine, its = flat(one, step), flat(other, step)
         difference, change = mine - its, mine - start
         more = 1 if step < EARLY else 2  # the figures of a step are from the weights before it
-        assert np.abs(difference).max() <= more * 1e-4, step
+        assert np.abs(difference).max() <= more * 3e-4, step
         if step > steps[0]:
             assert norm(difference) <= more * 1e-3 * norm(change), step
             assert np.mean(np.abs(difference) > 1e-5) < 1e-3, step

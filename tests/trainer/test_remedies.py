@@ -89,7 +89,7 @@ def run(words, folder=None, resume=False):
 MIXED = "mixture grpo pocket eval.tasks=3 env.mixture.guess.id=EZPoints-v0"  # not GEM's game
 # Words of a recipe, and options to add, once for each alternative of the advice.
 CHECKED = {
-    "lower {}, or set it to 0 for all": (f"{WALK} eval.tasks=9", "eval.tasks=5", "eval.tasks=0"),
+    "lower {}, or set it to 0 for all": (f"{WALK} env.games=9", "env.games=5", "env.games=0"),
     "set prompt.context=turn": (
         f"{MIXED} prompt.context=history env.mixture.boxes.past=1",
         "prompt.context=turn"),
@@ -567,7 +567,7 @@ MODELS = {
         {"merged": True}),
     "set update.packed=false": (run_unpacked, f"{WALK} update.packed=true", "update.packed=false"),
     "raise sampling.max_tokens": (run, f"{WALK} sampling.max_tokens=90", "sampling.max_tokens=900"),
-    ", or lower sampling.max_reply_tokens": (run, f"{WALK} sampling.max_tokens=140",
+    ", or lower sampling.max_reply_tokens": (run, f"{WALK} sampling.max_tokens=160",
         "sampling.max_reply_tokens=20"),
     "use a model of more positions": (run, f"{WALK} policy.model={{at}}/small", {"words": WALK}),
     "use a vision-language model, or a text observation of the environment": (run,

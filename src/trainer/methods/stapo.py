@@ -25,6 +25,7 @@ from trainer.learn.rows import credit_rows
 from trainer.learn.update import token_logprobs, token_scores
 from trainer.methods.method import Credited, Method, describe_turns
 from trainer.model.logprobs import CHUNK
+from trainer.scale import parallel
 
 if TYPE_CHECKING:
     from trainer.learn.batch import Batch
@@ -105,10 +106,11 @@ class _Terms:
             loss = -gain.sum() / len(turns)
             torch.autograd.backward(loss)
             total += loss.item()
-            self.seen.extend(torch.stack([reward, penalty], 1).tolist())
+            self.seen.extend(torch.stack([reward, penalty], 1).tolist() if counts else [])
         self.figures["selective_seconds"] += time.monotonic() - began
-        if self.seen:
-            means = np.mean(self.seen, axis=0).tolist()
+        parts = parallel.gather(lambda: self.seen)
+        if seen := [one for part in parts for one in part]:
+            means = np.mean(seen, axis=0).tolist()
             self.figures.update(trajectory_reward=means[0], trajectory_penalty=means[1])
         return total
 

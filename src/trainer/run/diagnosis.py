@@ -105,12 +105,12 @@ class Evidence:
 
 
 def diagnose(evidence: Evidence) -> Diagnosis | None:
-    """The first cause: what changed, what is solved, then in the order of a turn; or None."""
+    """The first cause, or None: what changed, what ends too early or is solved, then the turn's."""
     if not evidence.steps:
         return None
     for rule in (
-        find_fall, find_overfit, find_easy_tasks, find_cut_replies, find_wrong_form,
-        find_full_context, find_collapse, find_wrong_actions, find_misread_reward,
+        find_fall, find_full_context, find_overfit, find_easy_tasks, find_cut_replies,
+        find_wrong_form, find_collapse, find_wrong_actions, find_misread_reward,
         find_hard_tasks, find_dead_groups, find_standstill, find_no_gain,
     ):  # fmt: skip
         if found := rule(evidence):
@@ -274,10 +274,13 @@ def find_hard_tasks(evidence: Evidence) -> Diagnosis | None:
 
 
 def find_overfit(evidence: Evidence) -> Diagnosis | None:
-    """Tasks that are learned by heart."""
+    """Tasks that are learned by heart, in the warm start or since."""
     held_out = [line["eval_success"] for line in evidence.lines if "eval_success" in line]
     if not held_out or evidence.success < _MANY or held_out[-1] > evidence.success * _MANY:
         return None
+    first = float(np.mean([line["success"] for line in evidence.lines[:STEPS]]))
+    if not evidence.recipe.sft.steps and evidence.success < first + _MANY:
+        return None  # nothing was learned: a greedy policy differs from a sampled one
     return Diagnosis(
         "what is learned does not hold for other tasks",
         f"success {evidence.success:.0%} in training, and {held_out[-1]:.0%} in the evaluation",

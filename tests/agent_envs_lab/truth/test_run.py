@@ -82,9 +82,10 @@ def test_values_are_those_of_many_rollouts(small, tmp_path, way):
             row = tree.paths[node.episode].index(at) if at in tree.paths[node.episode] else None
             value = result.truth.value_before[3 * node.episode + row]
             apart.append(value - np.mean(outcomes))
-            noise.append(np.std(outcomes) / np.sqrt(150))
+            own = result.truth.error[3 * node.episode + row]  # of the advantage, so a little more
+            noise.append(np.var(outcomes) / 150 + own**2)
     assert len(apart) > 5
-    assert np.mean(np.array(apart) ** 2) < 3 * np.mean(np.square(noise)) + 0.03**2
+    assert np.mean(np.array(apart) ** 2) < 2.5 * np.mean(noise)
     assert abs(np.mean(apart)) < 0.05
 
 
