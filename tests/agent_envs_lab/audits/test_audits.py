@@ -1,5 +1,6 @@
 """The audits of anchors, rewards and checkers, on environments whose faults are known."""
 
+import itertools
 import json
 import random
 import re
@@ -309,6 +310,14 @@ def test_one_turn_is_a_turn_limit_like_any(env_id):
     assert "info has no 'anchor'" not in str(found)
 
 
+def tick(monkeypatch):
+    """A turn takes 5 ms on any machine."""
+    ticks = itertools.count()
+    clock = SimpleNamespace(monotonic=lambda: next(ticks) / 200)
+    monkeypatch.setattr("agent_envs.testing.episodes.time", clock)
+    monkeypatch.setattr("agent_envs_lab.audits.every.time", clock)
+
+
 @pytest.mark.parametrize(
     ("seconds", "verdicts"),
     [
@@ -317,8 +326,9 @@ def test_one_turn_is_a_turn_limit_like_any(env_id):
         (300, {"shown"}),
     ],
 )
-def test_an_audit_keeps_its_time_and_shows_nothing_without_evidence(seconds, verdicts):
+def test_an_audit_keeps_its_time_and_shows_nothing_without_evidence(seconds, verdicts, monkeypatch):
     told = []
+    tick(monkeypatch)
     sizes = {"tasks": 3, "episodes": 20, "players": 20 if seconds > 1 else 10_000}
     found = audit(gym.make("EZPoints-v0"), **sizes, seed=1, seconds=seconds, tell=told.append)
     assert set(found.verdicts.values()) == verdicts
@@ -368,7 +378,8 @@ def test_an_error_of_the_environment_refutes_the_contract(fault, begins, says):
     assert json.dumps(found.json(), default=str)
 
 
-def test_what_was_refuted_before_the_time_was_over_stays_refuted():
+def test_what_was_refuted_before_the_time_was_over_stays_refuted(monkeypatch):
+    tick(monkeypatch)
     with Budget(0.5) as played:
         found = audit_anchors(Hallway(), anchor=lambda *_: "any", tasks=3, episodes=100_000)
     assert (found.cut, found.verdict) == (True, "refuted")
