@@ -155,6 +155,7 @@ def ask_tree(tree: Path, part: str) -> float | None:
     env = os.environ | {
         "PYTHONPATH": f"{tree / 'src'}{os.pathsep}{tree}",
         "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore",
+        "PYTHONDONTWRITEBYTECODE": "",  # else the other tree would be compiled at every start
     }  # fmt: skip
     command = [sys.executable, str(Path(__file__)), "--measure", part]
     done = subprocess.run(

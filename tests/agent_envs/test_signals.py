@@ -259,11 +259,33 @@ def test_what_a_world_or_hook_returns_is_checked():
         env.reset(seed=1)
         with pytest.raises(ValueError, match=f"the hook {name} gave .* must be True or False"):
             env.step("1")
+    for name, odd in (
+        ("progress", "0.5"),
+        ("progress", [1]),
+        ("admissible", "go"),
+        ("admissible", 3),
+    ):
+        with pytest.raises((TypeError, ValueError), match=f"the hook {name} gave .*; it must"):
+            Signals(Sure(), **GIVEN | {name: lambda step, odd=odd: odd}).reset(seed=1)
     for odd in (None, math.nan):
         env = Signals(Sure(), anchor=lambda step, odd=odd: odd, **GIVEN)
         env.reset(seed=1)
         with pytest.raises(ValueError, match=r"the hook anchor gave \w+; it must give a key"):
             env.step("1")
+
+
+HOOKS = ("goal", "text", "valid", "progress", "success", "anchor", "admissible")
+
+
+@pytest.mark.parametrize("name", HOOKS)
+def test_a_hook_that_raises_is_named(name):
+    def play():
+        env = Signals(Sure(), **GIVEN | {name: lambda step: step.info["missing"]})
+        env.reset(seed=1)
+        env.step("1")
+
+    with pytest.raises(RuntimeError, match=rf"the hook {name} failed with KeyError: 'missing' \("):
+        play()
 
 
 class Colour(Enum):

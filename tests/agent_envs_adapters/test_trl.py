@@ -116,7 +116,7 @@ def test_two_steps_of_training(make, method):
 
     trainer = make(
         model=resolve("pocket-puzzles"),
-        episodes=Episodes("EZPoints-v0", max_turns=8, observation="text", reward="success"),
+        episodes=Episodes("EZPoints-v0", goal=False, observation="text", reward="success"),
         config={"per_device_train_batch_size": 16, "num_generations": 8, "temperature": 1.5},
         credit=method,
     )

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from hashlib import blake2b
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, SupportsFloat
 
 from agent_envs.contract import INVALID_REASONS, AgentEnv, ContractError, Turn
 from agent_envs.imports import describe_error, load_object, message_of
@@ -251,15 +251,15 @@ class Signals(AgentEnv):
         success = self._has_succeeded(step)
         ended = step.terminated or success
         progress = 1.0 if success else self._ask("progress", step)
-        progress = 0.0 if progress is None else float(progress)
-        if not 0 <= progress <= 1:
+        progress = 0.0 if progress is None else progress
+        if not isinstance(progress, SupportsFloat) or not 0 <= float(progress) <= 1:
             raise ValueError(f"the hook progress gave {progress!r}; it must lie in [0, 1]")
         paid = float(success) if self._paid == "success" else float(step.reward)
         return Turn(
             text,
             valid=not reason,
             invalid_reason=reason,
-            progress=progress,
+            progress=float(progress),
             anchor=self._find_anchor(step),
             reward=paid,
             success=success,
@@ -307,13 +307,23 @@ class Signals(AgentEnv):
         return text
 
     def _read_actions(self, step: Step) -> list[str]:
-        return list(map(str, self._ask("admissible", step) or ()))
+        told = self._ask("admissible", step)
+        told = () if told is None else told
+        if isinstance(told, str) or not isinstance(told, Iterable):
+            raise TypeError(
+                f"the hook admissible gave {told!r:.60}; it must give actions in a list"
+            )
+        return list(map(str, told))
 
     def _ask(self, name: str, step: Step) -> Any:
         """What a hook says, None if there is none."""
         hook = self._hooks[name]
         if not isinstance(hook, _Key):
-            return hook(step) if callable(hook) else hook
+            try:
+                return hook(step) if callable(hook) else hook
+            except Exception as error:
+                said = f"the hook {name} failed with {describe_error(error)}"
+                raise RuntimeError(said) from error
         if hook not in step.info and step.action is None:
             return None  # many worlds report it of actions only
         if hook not in step.info:
