@@ -39,6 +39,7 @@ def test_the_source_distribution_has_the_pages_and_forms_of_the_project():
     assert {"CITATION.cff", "LICENSE", "Makefile", ".ci", "tests", "docs"} <= included
 
 
+@pytest.mark.slow
 def test_every_target_makes_its_environment_first(tmp_path):
     """In a fresh clone there is none yet."""
     text = (ROOT / "Makefile").read_text(encoding="utf-8")

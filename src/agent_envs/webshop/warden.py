@@ -18,6 +18,7 @@ import fcntl
 import json
 import os
 import re
+import resource
 import secrets
 import select
 import shutil
@@ -36,6 +37,7 @@ PREFIX = "agent-envs-chromium-"
 _SUBREAPER, _DEATH_SIGNAL = 36, 1  # of prctl(2)
 _LOOK = 0.1  # seconds between two checks of the parent
 _WAIT = 0.01  # seconds between two checks during start or end
+_FILES = 256  # open files below which Chromium ends for many reasons
 _OLD = 60.0  # seconds after which an unlocked folder counts as left behind
 _REMOVAL = 5.0  # seconds that removing the folder may take
 _LONGEST = 30  # bytes of the path of its parent: a socket in it needs a short path
@@ -140,7 +142,7 @@ def _kill_children() -> None:
 def _read_log(folder: Path) -> str:
     """The end of the output of driver and browser, without the driver's greeting."""
     text = (folder / "log").read_bytes()
-    if b"Too many open files" in text:
+    if b"Too many open files" in text or resource.getrlimit(resource.RLIMIT_NOFILE)[0] < _FILES:
         return "it may not open enough files; raise the limit (ulimit -n)"
     start = _PORT.search(text)
     said = text[start.end() if start else 0 :].decode(errors="replace")
