@@ -364,6 +364,14 @@ def test_a_table_of_ones_own_has_no_lines_for_what_nobody_published(tmp_path):
     assert not re.search("paper", said + page.partition("<h1>")[2])
 
 
+def test_a_column_may_be_a_world_of_ones_own(tmp_path):
+    (tmp_path / "mine.toml").write_text(OWN.replace("alfworld", "rooms.halls:Hall-v0"))
+    for run in papers.read_table(str(tmp_path / "mine.toml"), "one").runs:
+        made = runs.load_recipe(run, 0)
+        assert (made.env.id, made.policy.model) == ("rooms.halls:Hall-v0", "pocket-words")
+        assert run.name.startswith("rooms.halls_Hall-v0-")
+
+
 def test_rows_that_lack_seeds_are_named_with_the_reason(own, out):
     shutil.rmtree(runs.find_folder(out, own.runs[0], 1))
     found = results.collect(own, out, 2)

@@ -321,10 +321,13 @@ class _Composer:
         layer = {key: one for key, one in self.settings.items() if key not in recipes.AXES}
         parts = {axis: self.settings[axis] for axis in recipes.AXES if axis in self.settings}
         parts["environment"] = environment
+        above = [recipes.make_part(self.paper, layer), self.scale]
+        if ":" in environment:  # one's own
+            del parts["environment"]
+            above.insert(0, recipes.make_part(environment, {"env": {"id": environment}}))
         if "paper" in parts and environment not in recipes.list_environments(parts["paper"]):
             del parts["paper"]  # a row in the setting of another project
         parts["method"] = "grpo" if method == "base" else method
-        above = [recipes.make_part(self.paper, layer), self.scale]
         if self.small:
             parts["model"] = "pocket"
         tree: dict[str, Any] = {}
