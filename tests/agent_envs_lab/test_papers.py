@@ -22,6 +22,8 @@ from matplotlib.axes import Axes
 from rich.console import Console
 
 from agent_envs import evaluation as evaluations
+from agent_envs.imports import find_creator
+from agent_envs.testing import check_agent_env
 from agent_envs_lab import papers
 from agent_envs_lab.papers import figures, plans, results, runs
 from agent_envs_lab.papers.results import Result
@@ -447,6 +449,16 @@ def test_the_methods_of_a_study_have_the_same_budget(name):
     shared = [(r.env.id, r.policy, r.sft, r.eval, r.update.learning_rate) for r in trained]
     assert all(one == shared[0] for one in shared)
     assert table.spec.rows[-1].label == "grpo"  # which the others are compared with
+
+
+def test_the_worlds_of_strangers_keep_the_contract_and_can_be_trained_in(monkeypatch):
+    monkeypatch.syspath_prepend(Path(STUDIES).parents[1])
+    worlds = str(Path(STUDIES).parent / "worlds" / "worlds.toml")
+    made = [recipe.load(run.recipe) for run in papers.read_table(worlds, "success").runs]
+    ids = {one.env.id for one in made}
+    assert len(ids) == len(made) / 3 == len([*Path(worlds).parent.glob("*.py")])
+    for world in sorted(ids):
+        check_agent_env(find_creator(world, option="env.id")())
 
 
 REFUSED = [

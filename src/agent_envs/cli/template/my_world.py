@@ -53,9 +53,9 @@ class MyWorld(AgentEnv):
             self.open = int(action.removeprefix("open "))
             return self.show("A key!" if self.open == self.key else "Empty.")
         if action != "take key":
-            return self.show("Nothing happens.", valid=False, invalid_reason="unknown")
+            return self.reject("unknown", "Nothing happens.")
         if self.open != self.key:
-            return self.show("There is no key here.", valid=False, invalid_reason="refused")
+            return self.reject("refused", "There is no key here.")
         return self.show("You have the key.", success=True, reward=1.0, progress=1.0)
 
     def drawers(self) -> list[str]:
