@@ -91,11 +91,52 @@ class Paying(Corridor):
         return turn._replace(reward=float(last and not turn.success))
 
 
+class Crowded(Corridor):
+    """A corridor with 500 ways, of which one is right."""
+
+    def _turn(self, *, valid=True):
+        listed = ["east", *(f"door {number}" for number in range(499))]
+        return super()._turn(valid=valid)._replace(admissible_actions=listed)
+
+
+class Wordy(Corridor):
+    """A corridor whose actions have 60 words."""
+
+    ways = tuple(f"{way} {'and on ' * 30}".strip() for way in ("east", "north"))
+
+    def act(self, action):
+        return super().act(action.partition(" ")[0])
+
+    def _turn(self, *, valid=True):
+        return super()._turn(valid=valid)._replace(admissible_actions=self.ways)
+
+
+class Lonely(Corridor):
+    """A corridor of one task."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.panel = PANEL.choose_part(1)
+
+
 class Toll(Corridor):
     """A corridor that pays each step: the same whichever way comes first."""
 
     def act(self, action):
         return super().act(action)._replace(reward=0.25 if action == "east" else -0.5)
+
+
+class Steady:
+    """Says the long action of `Wordy`."""
+
+    def __init__(self, env):
+        self.env = env
+
+    def think(self):
+        return ""
+
+    def act(self):
+        return Wordy.ways[0]
 
 
 class Thinker:

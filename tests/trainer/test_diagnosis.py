@@ -196,3 +196,17 @@ def test_a_run_that_ends_is_judged_with_its_last_evaluation():
     watch.note_evaluation(0.35)
     assert watch.conclude().shown.startswith("40% before it, 35% after 10 steps; in training 40%")
     assert watch.conclude() is None  # told once
+
+
+def test_a_resumed_run_knows_its_start_and_its_steps():
+    lines = [
+        {"step": 0, "stage": "start", "eval_success": 0.1},
+        {"step": 5, "stage": "sft", "eval_success": 0.4},
+        *({"step": 6 + at} | one | {"stage": "rl"} for at, one in enumerate(log(10))),
+    ]
+    watch = Watch(MADE)
+    watch.recall(lines, 14)
+    assert len(watch.lines) == 9
+    assert watch.note_step(play(MIXED), lines[-1]) is None
+    watch.note_evaluation(0.35)
+    assert watch.conclude().shown.startswith("40% before it, 35% after 10 steps")

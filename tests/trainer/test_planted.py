@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from trainer.run.metrics import WARNINGS
+from trainer.run.metrics import WARNINGS, read_log
 from trainer.train import train
 
 from .conftest import quiet, short
@@ -41,3 +41,23 @@ def test_a_run_names_what_was_planted(cause, corridor, tiny_folder, tmp_path):
     path = tmp_path / WARNINGS
     told = [json.loads(line)["text"] for line in path.read_text().splitlines()]
     assert cause in told[-1].partition(":")[0], told
+
+
+ODD = {
+    "Crowded": (),  # 500 listed actions
+    "Wordy": ("sft.expert=corridor:Steady", "sampling.max_tokens=4096"),  # of 60 words each
+    "Lonely": (),  # one task
+}
+
+
+@pytest.mark.parametrize("world", ODD)
+def test_an_odd_world_is_learned_from_its_demonstrations(world, corridor, tiny_folder, tmp_path):
+    options = [f"env.id=corridor:{world}", "env.max_turns=5", "run.steps=1", *ODD[world]]
+    options += ["sft.steps=30", "sft.episodes=5", "sft.learning_rate=1e-2", "sft.warmup=5"]
+    train(short(tiny_folder, *options), tmp_path, console=quiet())
+    success = [
+        line["eval_success"]
+        for line in read_log(tmp_path / "metrics.jsonl")
+        if "eval_success" in line
+    ]
+    assert success[0] < success[-1] == 1, success

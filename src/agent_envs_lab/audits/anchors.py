@@ -124,7 +124,7 @@ class AnchorAudit:
             if row is not None:
                 figures = f"{row.anchors:9,}{row.revisited:11,}{row.diverging:11,}{row.share:8.1%}"
             lines.append(f"{name:<12}{figures}")
-        if self.twins.compared:
+        if self.twins.compared or self.twins.cut:
             lines.append(str(self.twins))
         if self.unrepeatable:
             lines.append(
@@ -195,7 +195,7 @@ def audit_anchors(
             cut = True
         found = replace(_summarize(walk, len(begun), seed), cut=cut)
         if not cut:
-            twins = explain_in_time(partial(find_twins, walk, seed), Twins())
+            twins = explain_in_time(partial(find_twins, walk, seed), Twins(cut=True))
             found = replace(found, twins=twins)
         if walk.unrepeated:
             unrepeated = Shown(

@@ -6,12 +6,12 @@ and methods that compare the turns of an anchor, such as GiGPO and RTMC, have no
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agent_envs.testing.episodes import show_steps, write_input
+from agent_envs.testing.episodes import CutShort, show_steps, write_input
 from agent_envs_lab.audits.walk import digest_of
 
 if TYPE_CHECKING:
@@ -33,18 +33,19 @@ class Twins:
 
     compared: pairs after which `FUTURES` times the same actions were played. same: those after
         which all was the same, observations and listed actions, too. one, other: the ways to the
-        first such pair.
+        first such pair. cut: whether the time was over before all pairs were compared.
     """
 
     compared: int = 0
     same: int = 0
     one: tuple[Any, ...] = ()
     other: tuple[Any, ...] = ()
+    cut: bool = False
 
     def __str__(self) -> str:
         told = (
             f"too fine?   {self.same} of {self.compared} pairs of anchors under equal observations "
-            "had equal turns after them"
+            f"had equal turns after them{', its time was over' if self.cut else ''}"
         )
         if 2 * self.same <= self.compared:
             return told
@@ -64,7 +65,10 @@ def find_twins(walk: Walk, seed: int) -> Twins:
     rng, found = np.random.default_rng([seed, PAIRS]), Twins()
     for place in rng.permutation(len(pairs)):
         one, other = pairs[place]
-        same = _compare_futures(walk, one, other, rng)
+        try:
+            same = _compare_futures(walk, one, other, rng)
+        except CutShort:
+            return replace(found, cut=True)
         if same is None:
             continue
         first = (one, other) if same and not found.same else (found.one, found.other)

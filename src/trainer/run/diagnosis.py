@@ -356,6 +356,19 @@ def _is_in_thought(reply: str) -> bool:
     return not split_thoughts(reply).said.strip() and bool(reply.strip())
 
 
+def split_log(
+    lines: Sequence[dict[str, Any]], until: int
+) -> tuple[float | None, list[dict[str, Any]]]:
+    """The success before reinforcement learning, None if not evaluated, and its lines to a step."""
+    done = [line for line in lines if line["step"] <= until]
+    before, learned = (
+        [line for line in done if (line.get("stage") == "rl") == improves]
+        for improves in (False, True)
+    )
+    starts = [line["eval_success"] for line in before if "eval_success" in line]
+    return (starts[-1] if starts else None), learned
+
+
 class Watch:
     """Diagnoses a running run, at every fifth step.
 
@@ -369,6 +382,10 @@ class Watch:
         self.played: Sequence[Episode] = ()
         self.start: float | None = None
         self.cause = ""
+
+    def recall(self, lines: Sequence[dict[str, Any]], step: int) -> None:
+        """Go on from the log of a run that stopped after a step."""
+        self.start, self.lines = split_log(lines, step)
 
     def note_evaluation(self, success: float) -> None:
         """Note the success of an evaluation after the last step, or before the first."""

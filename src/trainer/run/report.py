@@ -139,14 +139,8 @@ def read_evidence(
         return None
     for path in last:
         for played in run.read(path, run_folder.read_step):
-            step = run_folder.step_of(path)
-            until = [line for line in lines if line["step"] <= step]
-            before, learned = (
-                [line for line in until if (line.get("stage") == "rl") == improves]
-                for improves in (False, True)
-            )
-            starts = [line["eval_success"] for line in before if "eval_success" in line]
-            return diagnosis.Evidence(made, played, learned, *starts[-1:])
+            start, learned = diagnosis.split_log(lines, run_folder.step_of(path))
+            return diagnosis.Evidence(made, played, learned, start)
     return None
 
 

@@ -32,6 +32,7 @@ from trainer.play.source import Source, draw_tasks
 from trainer.run.checkpoint import Checkpoints, State, name_damage
 from trainer.run.checks import check_columns, check_source, find_expert, find_unmet_states
 from trainer.run.diagnosis import Watch
+from trainer.run.metrics import read_log
 from trainer.run.stopping import Stopped
 from trainer.scale import parallel, sharding
 
@@ -114,6 +115,7 @@ class Session:
         self.pending, self.imitated = state.pending, state.imitated
         self.log.say(f"continuing after step {self.step} from {path}")
         self.log.note_gaps(self.step - bool(self.pending))
+        self.watch.recall(read_log(self.folder / "metrics.jsonl"), self.step)
         return state
 
     def restore_learners(self, found: State | None) -> None:
@@ -227,8 +229,7 @@ class Session:
         if self.step == self.warm and self.expert:
             when = f"after the warm start ({when})"
         self.measured = f"{when}  {panel}: {shown}  valid {result.valid:.1%}"
-        if self.watch.lines or self.step <= self.warm:  # not the first of a resumed run
-            self.watch.note_evaluation(result.overall.share)
+        self.watch.note_evaluation(result.overall.share)
         if self.step == self.last and (found := self.watch.conclude()):
             self.log.warning(self.step, str(found))
         return {

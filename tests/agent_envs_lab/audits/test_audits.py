@@ -143,6 +143,16 @@ def test_anchors_with_an_order_are_told_as_too_fine_and_break_no_rule(kind):
         assert ends[0][2] != ends[1][2]
 
 
+def test_pairs_of_anchors_that_there_was_no_time_for_are_told(monkeypatch):
+    tick(monkeypatch)  # 200 turns a second, and more than ten turns for a pair
+    monkeypatch.setattr(evidence, "EXPLAINING", 1)
+    found = audit_anchors(Fine(max_turns=30), tasks=4, episodes=40)
+    assert found.passed
+    assert found.twins.cut
+    assert found.twins.compared < 10
+    assert "had equal turns after them, its time was over" in str(found)
+
+
 def go(env, start, actions):
     env.reset(seed=start.seed, options=start.options)
     return [env.step(action) for action in actions][-1][4]
