@@ -49,6 +49,8 @@ ROWS = (
     Row("SearchQA-v1"),
     Row("WikiSearch-v1"),
     Row("Sotopia-v1"),
+    Row("WebShop-v1", {"requirements": 4}),
+    Row("AppWorld-v1", test="test_unseen"),
     Row("AlfWorld-v0", test="valid_unseen"),
     Row("AlfWorld-v0", {"max_turns": "oracle+5"}, test="valid_unseen"),
     Row("AlfWorld-v0", test="valid_two", train="train_two"),

@@ -40,6 +40,8 @@ from trainer.run.stopping import Stop
 ROOT = Path(__file__).parents[2]
 
 NAMES = recipes.names("paper")
+NAMED = {("env", "id"), ("credit", "name"), ("credit", "model")}
+"""What the words of a recipe say."""
 TEXTS = {name: "has_turnrd" if name == "has" else name for name in NAMES}
 
 
@@ -59,8 +61,8 @@ def test_every_cell_is_a_recipe_with_sources_and_a_folder_has_one(paper, pocket)
             assert pocket == made.policy.model.startswith("pocket"), run.name
             for key, setting in run.recipe.settings.items():  # from a file or the table's own row
                 own = setting.file.startswith(f"{paper} ")
-                number = isinstance(setting.value, int | float)
-                assert setting.source or own or not number or pocket, (table.name, run.name, key)
+                known_so = setting.source or own or key in NAMED
+                assert known_so or pocket, (table.name, run.name, key)
     assert len(known) >= 4
 
 
@@ -456,7 +458,7 @@ def test_the_worlds_of_strangers_keep_the_contract_and_can_be_trained_in(monkeyp
     worlds = str(Path(STUDIES).parent / "worlds" / "worlds.toml")
     made = [recipe.load(run.recipe) for run in papers.read_table(worlds, "success").runs]
     ids = {one.env.id for one in made}
-    assert len(ids) == len(made) / 3 == len([*Path(worlds).parent.glob("*.py")])
+    assert len(ids) == len(made) / 2 == len([*Path(worlds).parent.glob("*.py")])
     for world in sorted(ids):
         check_agent_env(find_creator(world, option="env.id")())
 
