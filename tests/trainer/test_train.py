@@ -141,6 +141,18 @@ def test_a_run_goes_on_where_it_ended(whole, tiny_folder, tmp_path, steps):
     assert [line["step"] for line in figures(tmp_path)] == list(range(13))
 
 
+def test_a_run_in_parts_is_diagnosed_as_a_whole_one(tiny_folder, tmp_path):
+    """Of five steps two come after the resume; no task is done in one turn."""
+    options = "sft.steps=0", "env.max_turns=1", "eval.every=0"
+    for folder, parts in (("whole", [5]), ("parts", [3, 5])):
+        for steps in parts:
+            made = short(tiny_folder, *options, f"run.steps={steps}")
+            train(made, tmp_path / folder, resume=True, console=quiet())
+    told, expected = ((tmp_path / one / WARNINGS).read_text() for one in ("parts", "whole"))
+    assert "from the start" in expected
+    assert told == expected
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_killed_at_random_moments(whole, start_training, tmp_path, seed):
