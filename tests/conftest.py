@@ -116,10 +116,17 @@ def note_write(event: str, given: tuple[Any, ...]) -> None:
 
 
 def find_processes(folder: Path) -> list[int]:
-    """Processes that a run has started and that go on, where the system shows them."""
+    """Processes that a run has started and that go on, where the system shows them.
+
+    Python's tracker of this process is none: it ends with it.
+    """
     found = []
     for file in Path("/proc").glob("[0-9]*/environ"):
         with suppress(OSError):
+            command = file.with_name("cmdline").read_bytes()
+            parent = int(file.with_name("stat").read_text().rpartition(")")[2].split()[1])
+            if parent == os.getpid() and b"multiprocessing.resource_tracker" in command:
+                continue
             if f"{RUN}={folder}".encode() in file.read_bytes():
                 found.append(int(file.parent.name))
     return found

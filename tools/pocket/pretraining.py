@@ -185,7 +185,8 @@ POLICIES = {
     "pocket-apps": Pretraining(
         world="apps",
         steps=1000,
-        drill=208,
+        copies=True,
+        drill=96,
         habit_steps=150,
         key_value_heads=4,
         initial_range=0.1,

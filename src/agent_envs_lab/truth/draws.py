@@ -1,15 +1,19 @@
 """How many rollouts each state gets, and what their outcomes say about values.
 
 Two halves of independent rollouts each give a value of every state. How well the halves agree is
-the reliability of the advantages. A half's numbers of rollouts depend on the tree and on outcomes
-of the other half only, so its values have no bias.
+the reliability of the advantages.
+
+Where a success brings more rollouts and a failure none, means come out too low. So how a half
+shares its rollouts among the states depends on the tree and the first round of the other half only;
+later rounds decide how many there are in all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -83,6 +87,11 @@ class Group:
         total: Array = (weights**2).sum(0)
         return total
 
+    @property
+    def played(self) -> list[Round]:
+        """The rounds of both halves."""
+        return [one for half in HALVES for one in self.rounds[half]]
+
     def baseline(self, half: int) -> float:
         """A value from the rollouts of the other half."""
         drawn = [x for one in self.rounds[1 - half][0].outcomes for x in one]
@@ -94,24 +103,23 @@ class Group:
         Where there was a rollout, it is baseline + (mean − baseline) / P(there is one), else the
         baseline.
         """
-        baseline, (count, total, _) = self.baseline(half), self._sums([half])
+        baseline, (count, total, _) = self.baseline(half), self._sums(self.rounds[half])
         expected = np.stack([one.expected for one in self.rounds[half]])
         some = 1 - np.prod(1 - expected.clip(0, 1), axis=0)
         excess = np.where(count > 0, total / count.clip(1) - baseline, 0.0)
         value: Array = baseline + np.divide(excess, some, out=np.zeros_like(some), where=some > 0)
         return value
 
-    def _sums(self, halves: Sequence[int]) -> tuple[Array, Array, Array]:
+    def _sums(self, rounds: Sequence[Round]) -> tuple[Array, Array, Array]:
         """Number, sum and sum of squares of the outcomes at each node: [n] each."""
         found = np.zeros((3, len(self.tree.nodes)))
-        for half in halves:
-            for one in self.rounds[half]:
-                for node, outcomes in enumerate(one.outcomes):
-                    for outcome in outcomes:
-                        found[:, node] += 1.0, outcome, outcome**2
+        for one in rounds:
+            for node, outcomes in enumerate(one.outcomes):
+                for outcome in outcomes:
+                    found[:, node] += 1.0, outcome, outcome**2
         return found[0], found[1], found[2]
 
-    def estimate_spread(self, halves: Sequence[int], typical: float) -> Array:
+    def estimate_spread(self, rounds: Sequence[Round], typical: float) -> Array:
         """Standard deviation of an outcome after leaving at each node: [n].
 
         A node has few outcomes, so those of the nodes near it are read too: of its descendants with
@@ -119,10 +127,10 @@ class Group:
         NEVER_SURE of the variance is `typical`, whatever was seen.
 
         Args:
-            halves: Halves whose rollouts are read.
+            rounds: Those of its rounds that are read.
             typical: Variance of the outcome at one node, over all groups.
         """
-        sums = np.stack(self._sums(halves))
+        sums = np.stack(self._sums(rounds))
         every = sums.sum(1)
         for at in reversed(range(1, len(self.tree.nodes))):
             sums[:, self.tree.nodes[at].parent] += DESCENT * sums[:, at]
@@ -142,7 +150,7 @@ class Group:
         """Variance of this half's advantage of each turn: [N]."""
         weights, _ = self.advantage_weights
         number = np.maximum(self.count_expected(half), LEAST)
-        found: Array = weights**2 @ (self.estimate_spread(HALVES, typical) ** 2 / number)
+        found: Array = weights**2 @ (self.estimate_spread(self.played, typical) ** 2 / number)
         return found
 
     def advantage(self, half: int) -> Array:
@@ -158,17 +166,15 @@ class Group:
         return found
 
 
-def typical_variance(groups: Sequence[Group], halves: Sequence[int]) -> float:
-    """Variance of the outcome of rollouts from one node, over all groups that have several."""
+def typical_variance(rounds: Iterable[Sequence[Round]]) -> float:
+    """Variance of the outcome of rollouts from one node, over all of these rounds of each group."""
     square = freedom = 0.0
     every: list[float] = []
-    for group in groups:
-        for half in halves:
-            for one in (x for each in group.rounds[half] for x in each.outcomes):
-                every += one
-                if len(one) > 1:
-                    square += float(np.var(one)) * len(one)
-                    freedom += len(one) - 1
+    for outcomes in (one for each in chain.from_iterable(rounds) for one in each.outcomes):
+        every += outcomes
+        if len(outcomes) > 1:
+            square += float(np.var(outcomes)) * len(outcomes)
+            freedom += len(outcomes) - 1
     prior = float(np.var(every)) if len(every) > 1 else 0.25
     return max((square + prior) / (freedom + 1), 1e-6)
 
@@ -185,17 +191,28 @@ def plan_pilot(groups: Sequence[Group], budget: float) -> list[Array]:
     return [np.where(one > 0, np.maximum(scale * one, LEAST), 0.0) for one in best]
 
 
-def plan_round(groups: Sequence[Group], half: int, scale: float) -> list[Array]:
-    """Expected rollouts of each node in the next round of a half, with those before: [n] each.
+def find_shares(groups: Sequence[Group], half: int) -> list[Array]:
+    """What the rollouts of a half from each node are in proportion to: [n] each.
 
-    The sum of the errors' squares is smallest for its number of turns where the rollouts of a node
-    are in proportion to its influence, its spread, and 1 / √turns. The spread is the other half's.
+    The sum of the errors' squares is smallest for its number of turns where it is the influence of
+    the node, its spread, and 1 / √turns. The spread is that of the other half's first round.
     """
-    typical = typical_variance(groups, [1 - half])
+    first = [group.rounds[1 - half][:1] for group in groups]
+    typical = typical_variance(first)
+    return [
+        _best(group, group.estimate_spread(one, typical))
+        for group, one in zip(groups, first, strict=True)
+    ]
+
+
+def plan_round(groups: Sequence[Group], half: int, scale: float) -> list[Array]:
+    """Expected rollouts of each node in the next round of a half: [n] each.
+
+    With those before they are `scale` times its shares.
+    """
     more = [
-        scale * _best(group, group.estimate_spread([1 - half], typical))
-        - group.count_expected(half)
-        for group in groups
+        scale * one - group.count_expected(half)
+        for group, one in zip(groups, find_shares(groups, half), strict=True)
     ]
     return [np.where(one >= LEAST, one, 0.0) for one in more]
 
@@ -247,11 +264,13 @@ def plan_next_round(
 
 
 def find_scale_cost(groups: Sequence[Group], scale: float) -> float:
-    """Turns of a half, with those so far, that `plan_round` takes at a scale."""
-    typical = typical_variance(groups, HALVES)
-    best = [scale * _best(group, group.estimate_spread(HALVES, typical)) for group in groups]
-    had = [group.count_expected(0) for group in groups]
-    return cost(groups, [np.maximum(one, two) for one, two in zip(best, had, strict=True)])
+    """Turns of a half, with those so far, that `plan_round` takes at a scale; the mean of both."""
+    total = 0.0
+    for half in HALVES:
+        pairs = zip(groups, find_shares(groups, half), strict=True)
+        expected = [np.maximum(scale * one, group.count_expected(half)) for group, one in pairs]
+        total += cost(groups, expected)
+    return total / 2
 
 
 def cost(groups: Sequence[Group], expected: Sequence[Array]) -> float:
@@ -262,30 +281,33 @@ def cost(groups: Sequence[Group], expected: Sequence[Array]) -> float:
 
 def find_scale(groups: Sequence[Group], reliability: float, most: float) -> float:
     """Scale of `plan_round` for a reliability, or the one that costs `most` turns a half."""
-    typical = typical_variance(groups, HALVES)
+    typical = typical_variance(group.played for group in groups)
     noise, excess = errors(groups)
     variance = float(np.var(mean(groups)))
     signal = max(variance - noise, _DOUBT * variance)  # one round may be mostly noise
     goal = signal * (1 / reliability - 1)
-    spreads = [group.estimate_spread(HALVES, typical) for group in groups]
-    best = [_best(group, spread) for group, spread in zip(groups, spreads, strict=True)]
-    before = [group.count_expected(0) for group in groups]
+    weights = [g.influence * g.estimate_spread(g.played, typical) ** 2 / 4 for g in groups]
+    shares = [find_shares(groups, half) for half in HALVES]
+    before = [[group.count_expected(half) for group in groups] for half in HALVES]
     turns = sum(len(group.advantage_weights[1]) for group in groups)
 
     def find_error(scale: float) -> float:
         total = 0.0
-        for group, one, spread, had in zip(groups, best, spreads, before, strict=True):
-            number = np.maximum(scale * one, had).clip(LEAST)
-            total += float(group.influence @ (spread**2 / (2 * number)))
+        for one, had in zip(shares, before, strict=True):
+            for weight, share, count in zip(weights, one, had, strict=True):
+                total += float(weight @ (1 / np.maximum(scale * share, count).clip(LEAST)))
         return excess * total / turns
 
+    def is_dear(scale: float) -> bool:
+        return sum(cost(groups, [scale * one for one in each]) for each in shares) > 2 * most
+
     low, high = 0.0, 1.0
-    while find_error(high) > goal and cost(groups, [high * one for one in best]) < most:
+    while find_error(high) > goal and not is_dear(high):
         low, high = high, 2 * high
     for _ in range(30):
         middle = (low + high) / 2
-        dear = cost(groups, [middle * one for one in best]) > most
-        low, high = (low, middle) if dear or find_error(middle) <= goal else (middle, high)
+        stop = is_dear(middle) or find_error(middle) <= goal
+        low, high = (low, middle) if stop else (middle, high)
     return high
 
 
@@ -307,7 +329,7 @@ def mean(groups: Sequence[Group]) -> Array:
 def errors(groups: Sequence[Group]) -> tuple[float, float]:
     """Mean squared error of `mean`, and its ratio to what the outcomes' spread predicts."""
     apart = np.concatenate([group.advantage(0) - group.advantage(1) for group in groups])
-    typical = typical_variance(groups, HALVES)
+    typical = typical_variance(group.played for group in groups)
     said = np.concatenate([group.error(0, typical) + group.error(1, typical) for group in groups])
     seen, expected = float(np.mean(apart**2)), float(np.mean(said))
     return seen / 4, seen / expected if expected > 0 else 1.0

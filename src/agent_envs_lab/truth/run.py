@@ -388,7 +388,7 @@ class _Measurement:
         spent: float,
     ) -> Result:
         before, after, error = [], [], []
-        typical = draws.typical_variance(groups, HALVES)
+        typical = draws.typical_variance(group.played for group in groups)
         excess = draws.errors(groups)[1]
         for group in groups:
             value = (group.value(0) + group.value(1)) / 2

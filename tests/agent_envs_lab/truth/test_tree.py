@@ -171,6 +171,27 @@ def test_advantages_have_no_bias_and_the_error_that_is_said():
     assert abs(np.mean(one * other)) < 0.05 * np.mean(one**2)  # the halves' errors are independent
 
 
+def test_what_was_drawn_last_does_not_say_where_to_draw_next():
+    """Else successes bring more rollouts than failures, and the means are too low."""
+    world, rng = World(3), np.random.default_rng(0)
+    groups = [Group(Tree(world.episodes(5, rng))) for _ in range(3)]
+    measured(world, groups, rng, scale_of=2.0)
+    shares = [draws.find_shares(groups, half) for half in HALVES]
+    for group in groups:
+        for half in HALVES:
+            group.rounds[half][1].outcomes = [
+                [1.0 - x for x in one] for one in group.rounds[half][1].outcomes
+            ]
+    again = [draws.find_shares(groups, half) for half in HALVES]
+    for one, other in zip(shares, again, strict=True):
+        for before, after in zip(one, other, strict=True):
+            np.testing.assert_array_equal(before, after)
+    first = groups[0].rounds[0][0]
+    first.outcomes = [[1.0 - x for x in one] for one in first.outcomes]
+    np.testing.assert_array_equal(draws.find_shares(groups, 0)[0], shares[0][0])
+    assert not np.array_equal(draws.find_shares(groups, 1)[0], shares[1][0])
+
+
 def test_advantages_sum_to_the_outcome_minus_the_value_of_the_start():
     world, rng = World(1), np.random.default_rng(1)
     group = Group(Tree(world.episodes(4, rng)))
