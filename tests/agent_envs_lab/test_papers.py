@@ -746,6 +746,20 @@ def test_rows_are_compared_with_the_last_of_their_group():
     assert results.compare_rows([cells[0]]) == []
 
 
+def test_what_differs_in_its_last_bits_is_equal_and_groups_of_the_same_runs_share_a_line():
+    scores = np.array([[0.1, 0.7], [0.2, 0.7], [0.3, 0.7]])
+    other = scores[::-1]
+    assert (scores.mean(0) != other.mean(0)).any() or np.mean(scores) != np.mean(other)
+    cells = [
+        [Result(name, group, "score", "", list(100 * each.mean(1)), 0.0, 1.0, 2, "", each)]
+        for group in ("1.5B", "7B")
+        for name, each in (("GRPO", scores), ("STAPO", other))
+    ]
+    assert results.compare_rows(cells) == [
+        "score, 1.5B and 7B: STAPO against GRPO +0 (0 tasks higher, 0 lower, p = 1)"
+    ]
+
+
 @pytest.mark.parametrize("paper", recipes.names("paper"))
 def test_results_of_small_models_on_a_page_are_the_stored_ones(paper):
     text = (ROOT / "docs" / "papers" / f"{paper}.md").read_text(encoding="utf-8")

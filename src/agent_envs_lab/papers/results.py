@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from trainer.recipe import Recipe
 
 _DRAWS = 2_000  # of the bootstrap
+_DIGITS = 9  # equal means differ in their last bits
 
 
 @dataclass(frozen=True)
@@ -187,7 +188,8 @@ def compare_rows(results: Sequence[Sequence[Result]]) -> list[str]:
     """Differences of the last row of each group to its other rows, paired by task.
 
     In brackets: tasks on which the last row is higher and lower, by means over seeds, and p of a
-    two-sided sign-flip test of tasks, which is not corrected for the number of tests.
+    two-sided sign-flip test of tasks, which is not corrected for the number of tests. Groups of the
+    same runs, as models have at pocket scale, share a line.
     """
     found = []
     for column in zip(*results, strict=True):
@@ -195,9 +197,10 @@ def compare_rows(results: Sequence[Sequence[Result]]) -> list[str]:
         for one in column:
             if one.each is not None:
                 groups.setdefault(one.group, []).append(one)
+        lines: dict[str, list[str]] = {}
         for *others, last in groups.values():
             told = [
-                f"{one.row} {np.mean(last.values) - np.mean(one.values):+.3g} "
+                f"{one.row} {round(np.mean(last.values) - np.mean(one.values), _DIGITS):+.3g} "
                 f"({describe_pairs(last.each, one.each)})"
                 if (one.panel, one.tasks) == (last.panel, last.tasks)
                 else f"{one.row} (not tested: other tasks)"
@@ -205,14 +208,17 @@ def compare_rows(results: Sequence[Sequence[Result]]) -> list[str]:
                 if last.each is not None and one.each is not None
             ]
             if told:
-                where = f"{last.column}, {last.group}".rstrip(", ")
-                found.append(f"{where}: {last.row} against {', '.join(told)}")
+                line = f"{last.row} against {', '.join(told)}"
+                lines.setdefault(line, []).append(last.group)
+        for line, of in lines.items():
+            where = f"{column[0].column}, {' and '.join(of)}".rstrip(", ")
+            found.append(f"{where}: {line}")
     return found
 
 
 def describe_pairs(one: NDArray[np.float64], other: NDArray[np.float64]) -> str:
     """On how many tasks the first of two tables [S, T] is higher and lower, and p."""
-    change = one.mean(0) - other.mean(0)
+    change = _find_change(one, other)
     counts = f"{(change > 0).sum()} tasks higher, {(change < 0).sum()} lower"
     return f"{counts}, p = {compare_pairs(one, other):.2g}"
 
@@ -221,18 +227,24 @@ def compare_pairs(one: NDArray[np.float64], other: NDArray[np.float64]) -> float
     """P of a two-sided sign-flip test of two tables [S, T], paired by task over means of seeds."""
     from scipy.stats import permutation_test
 
-    means = one.mean(0), other.mean(0)
-    if np.array_equal(*means):
+    change = _find_change(one, other)
+    if not change.any():
         return 1.0
     test = permutation_test(
-        means,
-        lambda x, y, axis: np.mean(x - y, axis=axis),
+        (change,),
+        np.mean,
         permutation_type="samples",
         n_resamples=10_000,
         vectorized=True,
         rng=np.random.default_rng(0),
     )
     return float(test.pvalue)
+
+
+def _find_change(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Differences of the means over seeds of two tables [S, T], 0 where these are equal: [T]."""
+    change: NDArray[np.float64] = np.round(one.mean(0) - other.mean(0), _DIGITS)
+    return change
 
 
 def show_table(table: Table, results: Sequence[Sequence[Result]], seeds: int) -> Any:
