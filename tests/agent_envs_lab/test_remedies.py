@@ -80,7 +80,7 @@ REMEDIES = {
         TRUTH | {"world": "Shared", "folder": "{at}/new"},
         {"world": "Sums", "folder": "{at}/mended"}),
     "raise --most, with another --out": (publish_truth,
-        TRUTH | {"reliability": 0.76, "folder": "{at}/new"}, {"most": 60.0, "folder": "{at}/more"}),
+        TRUTH | {"reliability": 0.88, "folder": "{at}/new"}, {"most": 60.0, "folder": "{at}/more"}),
     "A task and its seed must give one state: draw it from np_random": (publish_truth,
         TRUTH | {"world": "Opening", "folder": "{at}/new"},
         {"world": "Sums", "folder": "{at}/mended"}),
