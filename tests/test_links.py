@@ -58,3 +58,15 @@ def broken(page):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_relative_links_work_in_the_repository(page):
     assert not broken(page)
+
+
+@pytest.mark.parametrize("folder", ["src", "tools"])
+def test_code_names_headings_that_are_there(folder):
+    """Pages that the site writes link to these; settings and published numbers are written, too."""
+    lost = []
+    for file in (ROOT / folder).rglob("*.py"):
+        for path, fragment in re.findall(r"([\w/]+\.md)#([\w-]+)", file.read_text("utf-8")):
+            page = next((one for one in (ROOT / "docs" / path, ROOT / path) if one.is_file()), None)
+            if page and fragment not in fragments(page):
+                lost.append(f"{file.relative_to(ROOT)}: {path}#{fragment}")
+    assert not lost

@@ -21,7 +21,7 @@ LINKS = {
         "More": ("appworld.md", "families, the sandbox, the public benchmark"),
         "Speed": ("appworld.md#speed-and-memory", "the command that measures it"),
         "Data": ("appworld.md#the-public-benchmark", "the public benchmark by HTTP"),
-        "Training": ("results.md#appworld", "three methods, on the world before `-v1`"),
+        "Training": ("training.md#recipes", "a small policy"),
         "Settings": ("settings.md#appworld", "the recipe's, with sources"),
     },
     "Bifurcation-v1": {
