@@ -16,6 +16,7 @@ QUICK = {
     "audit": ("--only EZPoints --scale 0.05", "| `EZPoints-v0` |"),
     "audit --rewards": ("--only EZPoints --rewards --scale 0.05", "says 2+10="),
     "bias": ("--rollouts 2", "`turn_rloo`"),
+    "truth": ("--measurements 8", "| 4 × 6 "),
     "ladders": ("--only EZPoints --tasks 2 --seconds 60", "| `EZPoints-v0` | 2 |"),
     "serve": ("--seconds 0.3 --sessions 1 4 --only EZPoints-v0", "AppWorld-v1:"),
     "sotopia --players": ("--players --tasks 1", "| all | hard | 100.0% | 100.0% |"),

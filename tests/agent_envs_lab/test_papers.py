@@ -251,11 +251,11 @@ def test_a_cell_has_the_last_evaluation_of_each_seed_and_says_what_it_lacks(own,
     lacking = (
         "no measure 'score', did you mean 'success'?; there are success, return, turns, origins"
     )
-    assert grpo[1].shown == lacking
-    assert grpo[2].shown == ""  # the paper leaves it empty
-    assert grpo[3].shown.startswith("no task of stratum 'look' has 'success'; strata are pick_and")
-    assert mgr[0].shown == f"stopped at step 2 of 2, see {out}/alfworld-mgr-beta=0.2/seed_0/log.txt"
-    assert [one[0].shown for one in (gpt, closed)] == ["prompted: gpt", "its code is not public"]
+    assert grpo[1].why == lacking
+    assert grpo[2].why == ""  # the paper leaves it empty
+    assert grpo[3].why.startswith("no task of stratum 'look' has 'success'; strata are pick_and")
+    assert mgr[0].why == f"stopped at step 2 of 2, see {out}/alfworld-mgr-beta=0.2/seed_0/log.txt"
+    assert [one[0].why for one in (gpt, closed)] == ["prompted: gpt", "its code is not public"]
     assert [one.values for one in mgr] == [[]] * 4
 
 
@@ -272,7 +272,7 @@ def test_a_saved_evaluation_of_a_prompted_model_fills_its_row(own, out):
     evaluation(30).save(out / "players" / "gpt" / "alfworld.json")
     gpt = results.collect(own, out, 2)[2]
     assert gpt[0].values == [50.0]  # 30 of 60, in %
-    assert gpt[1].shown.startswith("no measure 'score'")
+    assert gpt[1].why.startswith("no measure 'score'")
     assert own.cells[3][0].prompted is None
 
 
@@ -323,8 +323,8 @@ def test_a_run_that_died_says_why(own, tmp_path):
     log.parent.mkdir(parents=True)
     log.write_text("loading\nagent-envs: no such model\n\n")
     said = f"died: agent-envs: no such model (see {log})"
-    assert results.collect(own, tmp_path, 1)[0][0].shown == said
-    assert results.collect(own, tmp_path, 1)[1][0].shown == "not run"
+    assert results.collect(own, tmp_path, 1)[0][0].why == said
+    assert results.collect(own, tmp_path, 1)[1][0].why == "not run"
 
 
 def test_the_page_and_the_terminal_show_both_numbers(own, out):
@@ -364,7 +364,8 @@ def test_a_table_of_ones_own_has_no_lines_for_what_nobody_published(tmp_path):
     found = results.collect(table, tmp_path, 1)
     said = show(results.show_table(table, found, 1))
     page = results.save(table, found, tmp_path, 1, "").read_text(encoding="utf-8")
-    assert re.search(r"GRPO & co +ours +not run", said)
+    assert re.search(r"GRPO & co +ours +– ", said)
+    assert re.search("^GRPO & co.*: not run$", said, re.MULTILINE)
     assert not re.search("paper", said + page.partition("<h1>")[2])
 
 
@@ -381,7 +382,7 @@ def test_rows_that_lack_seeds_are_named_with_the_reason(own, out):
     found = results.collect(own, out, 2)
     said = show(results.show_table(own, found, 2))
     assert said.count("GRPO & co: 1 of 2 seeds; not run") == 1
-    assert "MGR: " not in said  # whose cells have the reason
+    assert said.count("MGR: stopped at step") == 1  # once, not in each cell
     page = results.save(own, found, out, 2, "").read_text(encoding="utf-8")
     assert "GRPO &amp; co: 1 of 2 seeds; not run" in page
 
@@ -390,7 +391,7 @@ def test_rows_that_lack_seeds_are_named_with_the_reason(own, out):
 def test_a_damaged_evaluation_is_named(own, out, name):
     path = runs.find_folder(out, own.runs[0], 0) / name
     path.write_text("{")
-    said = results.collect(own, out, 1)[0][0].shown
+    said = results.collect(own, out, 1)[0][0].why
     assert said.startswith(str(path))
     assert said.endswith(f"restore it, or delete {path.parents[1]} and train it anew with --run")
 
@@ -408,17 +409,17 @@ def test_seeds_and_rows_of_other_tasks_are_not_compared(own, out):
     grpo, mgr = table.runs
     folder = runs.find_folder(out, mgr, 0)
     leave_run(folder, runs.load_recipe(mgr, 0), (6, 9, 12))
-    (line,) = results.compare_rows(results.collect(table, out, 1))
-    assert line.startswith("success: MGR against GRPO & co -30 (0 tasks higher, 18 lower, p = ")
+    (line,) = results.compare_rows(results.collect(table, out, 1), 1)
+    assert line.startswith("success: MGR against GRPO & co -30 (tasks: 0 higher, 18 lower, p = ")
     other = replace(evaluation(12), panel_hash="0ddba11" * 4)
     for step in range(3):
         other.save(folder / "eval" / f"step_{step}.json")
-    (line,) = results.compare_rows(results.collect(table, out, 1))
+    (line,) = results.compare_rows(results.collect(table, out, 1), 1)
     assert line == "success: MGR against GRPO & co (not tested: other tasks)"
     for step in range(3):
         other.save(runs.find_folder(out, grpo, 1) / "eval" / f"step_{step}.json")
     cell = results.collect(table, out, 2)[0][0]
-    assert cell.shown == "its seeds were evaluated on different tasks; train them anew"
+    assert cell.why == "its seeds were evaluated on different tasks; train them anew"
 
 
 def test_a_curve_has_the_steps_that_all_seeds_logged(own, out, monkeypatch):
@@ -691,7 +692,7 @@ def test_a_table_is_filled_goes_on_and_is_not_trained_twice(tmp_path, tiny_folde
     found = results.collect(table, out, 1)
     assert [len(row[0].values) for row in found] == [1, 1]
     shutil.rmtree(out / "alfworld-grpo" / "seed_0" / "eval")
-    assert "stopped at step" in results.collect(table, out, 1)[0][0].shown
+    assert "stopped at step" in results.collect(table, out, 1)[0][0].why
     table = papers.read_table(str(tmp_path / "mine.toml"), "one", ["policy.model=/no"])
     bad = runs.train_missing(table, tmp_path / "no", 1, jobs=2, launch="", tell=print)
     assert [Path(log).read_text().count("/no") > 0 for log in bad] == [True, True]
@@ -710,7 +711,7 @@ def test_a_table_that_is_killed_goes_on_where_it_was(tmp_path, tiny_folder, monk
                 time.sleep(0.01)
             os.killpg(killed.pid, signal.SIGKILL)
     table = papers.read_table(*words[1:3], given)
-    assert "stopped at step" in results.collect(table, tmp_path, 1)[1][0].shown
+    assert "stopped at step" in results.collect(table, tmp_path, 1)[1][0].why
     assert subprocess.run(command, check=False).returncode == 0
     assert [len(row[0].values) for row in results.collect(table, tmp_path, 1)] == [1, 1]
     for run in table.runs:
@@ -739,25 +740,56 @@ def test_rows_are_compared_with_the_last_of_their_group():
         [Result(name, "", "success", "", list(each.mean(1)), 0.0, 1.0, 120, "", each)]
         for name, each in (("GRPO", one), ("MGR", better))
     ]
-    (line,) = results.compare_rows(cells)
+    (line,) = results.compare_rows(cells, 5)
     gain, more = better.mean() - one.mean(), (better > one).any(0).sum()
-    said = f"success: MGR against GRPO {gain:+.3g} ({more} tasks higher, 0 lower, p = "
-    assert line.startswith(said)
-    assert results.compare_rows([cells[0]]) == []
+    said = f"success: MGR against GRPO {gain:+.3g} (higher in 5 of 5 seeds; tasks: {more} higher, "
+    assert line.startswith(said + "0 lower, p = ")
+    (line,) = results.compare_rows(cells, 6)  # a seed is missing, perhaps another in each row
+    assert line.startswith(f"success: MGR against GRPO {gain:+.3g} (tasks: {more} higher, 0 lower")
+    assert results.compare_rows([cells[0]], 5) == []
+
+
+def test_a_gain_of_one_seed_is_said_to_be_of_one():
+    one = np.full((3, 8), 0.5)
+    other = one.copy()
+    other[0], other[1] = 1.0, 0.4
+    cells = [
+        [Result(name, "", "score", "", list(each.mean(1)), 0.0, 1.0, 8, "", each)]
+        for name, each in (("GRPO", one), ("STAPO", other))
+    ]
+    (line,) = results.compare_rows(cells, 3)
+    assert line.startswith(
+        "score: STAPO against GRPO +0.133 (higher in 1 of 3 seeds; tasks: 8 higher, 0 lower, p = "
+    )
+    assert float(line.rpartition("p = ")[2].rstrip(")")) < 0.01  # though of one seed
 
 
 def test_what_differs_in_its_last_bits_is_equal_and_groups_of_the_same_runs_share_a_line():
     scores = np.array([[0.1, 0.7], [0.2, 0.7], [0.3, 0.7]])
-    other = scores[::-1]
-    assert (scores.mean(0) != other.mean(0)).any() or np.mean(scores) != np.mean(other)
+    other = np.nextafter(scores, 1)
     cells = [
         [Result(name, group, "score", "", list(100 * each.mean(1)), 0.0, 1.0, 2, "", each)]
         for group in ("1.5B", "7B")
         for name, each in (("GRPO", scores), ("STAPO", other))
     ]
-    assert results.compare_rows(cells) == [
-        "score, 1.5B and 7B: STAPO against GRPO +0 (0 tasks higher, 0 lower, p = 1)"
-    ]
+    (line,) = results.compare_rows(cells, 3)
+    assert line == (
+        "score, 1.5B and 7B: STAPO against GRPO +0 "
+        "(higher in 0 of 3 seeds; tasks: 0 higher, 0 lower, p = 1)"
+    )
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 400])
+def test_a_table_wider_than_the_terminal_is_shown_in_blocks_with_every_number(own, out, width):
+    found = results.collect(own, out, 2)
+    console = Console(width=width, file=io.StringIO())
+    console.print(results.show_table(own, found, 2))
+    said = console.file.getvalue()
+    assert max(map(len, said.splitlines())) <= width
+    for one in found[0]:
+        assert one.shown in said
+        assert re.search(rf"(^| ){one.column}( |$)", said, re.MULTILINE)
+    assert "…" not in said
 
 
 @pytest.mark.parametrize("paper", recipes.names("paper"))

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from html import escape
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,8 @@ from trainer.run.metrics import read_log
 from trainer.run.run_folder import RunFolder
 
 if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions
+
     from agent_envs.evaluation import Evaluation
     from agent_envs_lab.papers import Cell, Table
     from trainer.recipe import Recipe
@@ -58,9 +59,9 @@ class Result:
 
     @property
     def shown(self) -> str:
-        """Mean and deviation over seeds, and the interval; or why there is none."""
+        """Mean and deviation over seeds, and the interval; a dash for none."""
         if not self.values:
-            return self.why
+            return "–"
         mean = f"{np.mean(self.values):.3g}"
         if len(self.values) > 1:
             mean += f" ± {np.std(self.values, ddof=1):.2g}"
@@ -184,12 +185,12 @@ def _draw_interval(values: Sequence[NDArray[np.float64]]) -> tuple[float, float]
     return float(low), float(high)
 
 
-def compare_rows(results: Sequence[Sequence[Result]]) -> list[str]:
+def compare_rows(results: Sequence[Sequence[Result]], seeds: int) -> list[str]:
     """Differences of the last row of each group to its other rows, paired by task.
 
-    In brackets: tasks on which the last row is higher and lower, by means over seeds, and p of a
-    two-sided sign-flip test of tasks, which is not corrected for the number of tests. Groups of the
-    same runs, as models have at pocket scale, share a line.
+    In brackets: seeds in which the last row is higher, where all have run; tasks on which it is
+    higher and lower, by means over seeds; p of a two-sided sign-flip test of tasks. Groups of which
+    the same is said share a line, as models do that are one at pocket scale.
     """
     found = []
     for column in zip(*results, strict=True):
@@ -200,8 +201,8 @@ def compare_rows(results: Sequence[Sequence[Result]]) -> list[str]:
         lines: dict[str, list[str]] = {}
         for *others, last in groups.values():
             told = [
-                f"{one.row} {round(np.mean(last.values) - np.mean(one.values), _DIGITS):+.3g} "
-                f"({describe_pairs(last.each, one.each)})"
+                f"{one.row} {float(_round(np.mean(last.values) - np.mean(one.values))):+.3g} "
+                f"({describe_pairs(last.each, one.each, seeds)})"
                 if (one.panel, one.tasks) == (last.panel, last.tasks)
                 else f"{one.row} (not tested: other tasks)"
                 for one in others
@@ -216,18 +217,22 @@ def compare_rows(results: Sequence[Sequence[Result]]) -> list[str]:
     return found
 
 
-def describe_pairs(one: NDArray[np.float64], other: NDArray[np.float64]) -> str:
-    """On how many tasks the first of two tables [S, T] is higher and lower, and p."""
-    change = _find_change(one, other)
-    counts = f"{(change > 0).sum()} tasks higher, {(change < 0).sum()} lower"
-    return f"{counts}, p = {compare_pairs(one, other):.2g}"
+def describe_pairs(one: NDArray[np.float64], other: NDArray[np.float64], seeds: int) -> str:
+    """In how many seeds and tasks the first of two tables [S, T] is higher, and p."""
+    change = _round(one.mean(0) - other.mean(0))
+    by_seed = ""
+    if len(one) == len(other) == seeds > 1:
+        higher = (_round(one.mean(1) - other.mean(1)) > 0).sum()
+        by_seed = f"higher in {higher} of {seeds} seeds; "
+    counts = f"tasks: {(change > 0).sum()} higher, {(change < 0).sum()} lower"
+    return f"{by_seed}{counts}, p = {compare_pairs(one, other):.2g}"
 
 
 def compare_pairs(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
     """P of a two-sided sign-flip test of two tables [S, T], paired by task over means of seeds."""
     from scipy.stats import permutation_test
 
-    change = _find_change(one, other)
+    change = _round(one.mean(0) - other.mean(0))
     if not change.any():
         return 1.0
     test = permutation_test(
@@ -241,48 +246,80 @@ def compare_pairs(one: NDArray[np.float64], other: NDArray[np.float64]) -> float
     return float(test.pvalue)
 
 
-def _find_change(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Differences of the means over seeds of two tables [S, T], 0 where these are equal: [T]."""
-    change: NDArray[np.float64] = np.round(one.mean(0) - other.mean(0), _DIGITS)
-    return change
+def _round(change: NDArray[np.float64] | np.floating[Any]) -> NDArray[np.float64]:
+    """Differences of means, 0 where these are equal but for their last bits."""
+    rounded: NDArray[np.float64] = np.round(change, _DIGITS) + 0.0  # not -0
+    return rounded
 
 
 def show_table(table: Table, results: Sequence[Sequence[Result]], seeds: int) -> Any:
     """The table for a terminal: the published number above ours in each row."""
     from rich.console import Group
 
-    from agent_envs.cli.console import DataTable, show_data
+    from agent_envs.cli.console import show_data
 
-    made = DataTable(box=None, pad_edge=False)
-    for name in ("", "", *table.spec.columns):
-        made.add_column(name, justify="left" if not name else "right")
+    rows = [["", "", *table.spec.columns]]
     group = ""
     for row in results:
         if row[0].group != group:
             group = row[0].group
-            made.add_row(group)
+            rows.append([group, "", *("" for _ in row)])
         label = row[0].row
         if table.is_published:
-            made.add_row(label, "paper", *(one.published or "–" for one in row))
+            rows.append([label, "paper", *(one.published or "–" for one in row)])
             label = ""
-        made.add_row(label, "ours", *(one.shown or "–" for one in row))
+        rows.append([label, "ours", *(one.shown for one in row)])
     notes = map(show_data, list_notes(table, results, seeds))
-    return Group(show_data(f"{table.name}: {table.spec.about}"), "", made, "", *notes)
+    return Group(show_data(f"{table.name}: {table.spec.about}"), "", _Blocks(rows), *notes)
+
+
+@dataclass
+class _Blocks:
+    """Rows of a table, the first its titles, in blocks of as many columns as the console takes."""
+
+    rows: list[list[str]]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Any]:
+        from agent_envs.cli.console import DataTable
+
+        widths = [2 + max(map(len, column)) for column in zip(*self.rows, strict=True)]
+        first = 2
+        while first < len(widths):
+            end = first + 1
+            while end < len(widths) and sum(widths[:2] + widths[first : end + 1]) <= (
+                options.max_width
+            ):
+                end += 1
+            made = DataTable(box=None, pad_edge=False)
+            titles, *rows = ([*row[:2], *row[first:end]] for row in self.rows)
+            for title in titles:
+                made.add_column(title, justify="left" if not title else "right")
+            for row in rows:
+                made.add_row(*row)
+            yield made
+            yield ""
+            first = end
 
 
 def list_notes(table: Table, results: Sequence[Sequence[Result]], seeds: int) -> list[str]:
     """What is said below a table: differences of rows, missing seeds, what the numbers are."""
-    lacking: dict[str, dict[str, None]] = {}  # rows by what they lack
-    for one in chain.from_iterable(results):
-        if one.values and one.why:
-            said = f"{len(one.values)} of {seeds} seeds; {one.why}"
-            lacking.setdefault(said, {})[one.row] = None
+    lacking: dict[str, dict[str, None]] = {}  # rows or cells by what they lack
+    for row in results:
+        whole = not any(one.values for one in row)
+        for one in row:
+            if one.why:
+                said = f"{len(one.values)} of {seeds} seeds; {one.why}" if one.values else one.why
+                name = one.row if one.values or whole else f"{one.row} ({one.column})"
+                lacking.setdefault(said, {})[name] = None
     gaps = [f"{', '.join(rows)}: {said}" for said, rows in lacking.items()]
     spread = (
         f"{seeds} seed(s); ± is the deviation of seeds, [ ] a 95% interval over seeds and tasks."
     )
+    compared = compare_rows(results, seeds)
+    if number := sum(line.count("p = ") for line in compared):
+        spread += f" p is over tasks, for these seeds, not corrected for {number} comparison(s)."
     about = list_differences(table) if table.is_published else []
-    return [*compare_rows(results), *gaps, spread, *about]
+    return [*compared, *gaps, spread, *about]
 
 
 def list_differences(table: Table) -> list[str]:
@@ -323,11 +360,11 @@ _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</
 <style>body{{font:16px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}}
 table{{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}}
 th,td{{padding:.3rem .6rem;text-align:right;border-bottom:1px solid #8884;vertical-align:top}}
-th:first-child,td:first-child{{text-align:left}}small{{opacity:.7;display:block}}
+td{{white-space:nowrap}}th:first-child,td:first-child{{text-align:left;white-space:normal}}small{{opacity:.7;display:block}}
 .group td{{font-weight:600;padding-top:1rem}}div{{overflow-x:auto}}</style>
 <h1>{title}</h1><p>{about}</p>
 <div><table><thead><tr><th></th>{head}</tr></thead><tbody>{rows}</tbody></table></div>
-<p>{notes}</p>{figure}</html>
+<ul>{notes}</ul>{figure}</html>
 """
 
 
@@ -336,9 +373,9 @@ def _write_page(table: Table, results: Sequence[Sequence[Result]], seeds: int, f
     for row in results:
         if row[0].group != group:
             group = row[0].group
-            rows.append(f'<tr class="group"><td>{escape(group)}</td></tr>')
+            rows.append(f'<tr class="group"><td colspan="{1 + len(row)}">{escape(group)}</td></tr>')
         cells = "".join(
-            f"<td>{escape(one.shown) or '–'}"
+            f"<td>{escape(one.shown).replace(' [', '<br>[')}"
             + (f"<small>{escape(one.published) or '–'}</small>" if table.is_published else "")
             for one in row
         )
@@ -351,6 +388,6 @@ def _write_page(table: Table, results: Sequence[Sequence[Result]], seeds: int, f
         about=escape(table.spec.about),
         head="".join(f"<th>{escape(label)}</th>" for label in table.spec.columns),
         rows="".join(rows),
-        notes="<br>".join(map(escape, notes)),
+        notes="".join(f"<li>{escape(one)}" for one in notes),
         figure=figure,
     )

@@ -98,10 +98,11 @@ class Group:
         return float(np.mean(drawn)) if drawn else 0.0
 
     def leaving(self, half: int) -> Array:
-        """Value of leaving at each node, as this half says, without bias: [n].
+        """Value of leaving at each node, as this half says: [n].
 
-        Where there was a rollout, it is baseline + (mean − baseline) / P(there is one), else the
-        baseline.
+        Without bias where the numbers of rollouts were fixed before; rounds that stop at a
+        reliability have a small one (`benchmarks/truth.py`). Where there was a rollout, it is
+        baseline + (mean − baseline) / P(there is one), else the baseline.
         """
         baseline, (count, total, _) = self.baseline(half), self._sums(self.rounds[half])
         expected = np.stack([one.expected for one in self.rounds[half]])

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from math import exp
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -115,7 +116,7 @@ class Tree:
         """Probability q of leaving the tree at each node: [n]."""
         return np.array([sum(way.probability for way in node.leaving) for node in self.nodes])
 
-    @property
+    @cached_property
     def remaining(self) -> Array:
         """Mean number of turns that the rollouts still took from each node on, at least 1: [n]."""
         total, passed = np.zeros(len(self.nodes)), np.zeros(len(self.nodes))
