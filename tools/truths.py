@@ -3,7 +3,8 @@
 For each environment the pocket policy is measured as it is, and after some steps of reinforcement
 learning. Runs and measurements are in FOLDER and go on where they were stopped; the files come to
 src/agent_envs_lab/truths. Hours on two cores. `--tables` prints the tables of
-docs/measured_credit.md, `--options` what the options and columns of the signal critic give.
+docs/measured_credit.md, `--options` what the options and columns of the signal critic give,
+`--outliers` the advantages of STAPO's outliers.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import combinations, product
@@ -22,6 +24,7 @@ import numpy as np
 import credit
 from agent_envs_lab import benchmark
 from agent_envs_lab.fidelity import NULL
+from agent_envs_lab.intervals import Bootstrap, interval
 from agent_envs_lab.truth import Truth
 from credit.turns import Turns
 from trainer import recipe
@@ -227,6 +230,30 @@ def options() -> str:
     return "\n".join(lines)
 
 
+def outliers(folders: Sequence[Path]) -> str:
+    """True and estimated advantages of STAPO's outliers, less those of the other turns.
+
+    The true ones are in ranges of the outcome.
+    """
+    files = [*sorted(TRUTHS.glob("*.parquet")), *(one / "truth.parquet" for one in folders)]
+    lines = [
+        "| truth | turns | outliers | their true advantage, less the others' | estimated |",
+        "|---|---|---|---|---|",
+    ]
+    for truth in map(Truth.load, files):
+        method, turns = credit.STAPO(), truth.turns
+        out, draws = method.mask(turns), Bootstrap(turns.group_of_turn, seed=0)
+        cells = [f"{truth.about['name']}", f"{len(out):,}", f"{out.sum()}"]
+        for x in (truth.advantage / np.ptp(turns.outcome), method.step_advantage(turns)):
+            with np.errstate(invalid="ignore", divide="ignore"):
+                both = [draws.sums(x * side) / draws.sums(side * 1.0) for side in (out, ~out)]
+            found = interval(both[0] - both[1], draws.groups)
+            spread = f" [{found.low:+.2f}, {found.high:+.2f}]"
+            cells.append("–" if np.isnan(found.value) else f"{found.value:+.3f}{spread}")
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def _without(name: str, turns: Turns, rng: Any = None) -> Any:
     """Credit of the signal critic without a column; without groups each trajectory is one."""
     given = {n: getattr(turns, n) for n in ("group", "outcome", "trajectory", *COLUMNS[:-1])}
@@ -255,6 +282,7 @@ if __name__ == "__main__":
     parser.add_argument("name", nargs="*", help=f"of {', '.join(MADE)}; all by default")
     parser.add_argument("--tables", action="store_true", help="print the tables of the docs")
     parser.add_argument("--options", action="store_true", help="of the signal critic, on truths")
+    parser.add_argument("--outliers", type=Path, nargs="*", help="and of these measurements")
     given = parser.parse_args()
     if unknown := set(given.name) - set(MADE):
         parser.error(f"no environment {', '.join(unknown)}; there are {', '.join(MADE)}")
@@ -262,7 +290,9 @@ if __name__ == "__main__":
         sys.stdout.write(tables() + "\n")
     elif given.options:
         sys.stdout.write(options() + "\n")
+    elif given.outliers is not None:
+        sys.stdout.write(outliers(given.outliers) + "\n")
     elif given.folder is None:
-        parser.error("give a folder, --tables or --options")
+        parser.error("give a folder, --tables, --options or --outliers")
     else:
         main(given.folder, given.name or list(MADE))

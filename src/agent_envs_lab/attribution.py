@@ -9,8 +9,9 @@ history repeats counts as history.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,9 +46,10 @@ from trainer.play.records import Task
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from trainer.learn.prompts import PromptTokens
     from trainer.learn.rows import Row
     from trainer.model.policy import Policy
-    from trainer.play.records import Episode
+    from trainer.play.records import Episode, Step
     from trainer.recipe import Recipe
 
 PARTS = ("goal", "history", "observation")
@@ -133,41 +135,45 @@ def attribute(policy: Policy, episodes: Sequence[Episode], *, tokens: int) -> At
         raise RecipeError(
             'attribution needs captum: pip install "agent-envs[attribution]"'
         ) from error
-    turns = [
-        (prompt, step)
-        for episode in episodes
-        for step, prompt in zip(episode.steps, prompts(episode), strict=True)
-    ]
+    turns: dict[Hashable, tuple[dict[str, PromptTokens], Step]] = {}
+    keys = []  # equal turns of several rollouts are scored once
+    for episode in episodes:
+        for step, given in zip(episode.steps, prompts(episode), strict=True):
+            parts = [(name, *one.ids, *map(id, one.images)) for name, one in given.items()]
+            keys.append((*parts, *step.reply_ids, *map(tuple, step.allowed or ())))
+            turns.setdefault(keys[-1], (given, step))
+    numbers = {key: number for number, key in enumerate(turns)}
+    at = [numbers[key] for key in keys]
 
-    def score(kept: Tensor) -> Tensor:
-        """Log-probability of each turn's reply, given the parts whose flag is 1: [N, 3] -> [N]."""
-        rows = []
-        for turn, ((given, step), flags) in enumerate(zip(turns, kept.tolist(), strict=True)):
-            without = [part for part, flag in zip(PARTS, flags, strict=True) if not flag]
-            rows.append(make_scored_row(given["".join(without)], step, turn))
-        logprobs = split_values(rows, recompute_logprobs(policy, rows, tokens=tokens))
-        return torch.tensor([row.sum() for row in logprobs], dtype=torch.float64)
+    def make_scored(part: str) -> list[Row]:
+        """Rows of all different replies, after the prompts without a part."""
+        pairs = enumerate(turns.values())
+        return [make_scored_row(given[part], step, turn) for turn, (given, step) in pairs]
 
-    gains = FeatureAblation(score).attribute(torch.ones(len(turns), len(PARTS)))
+    @cache
+    def score(part: str) -> list[NDArray[np.float64]]:
+        rows = make_scored(part)
+        return split_values(rows, recompute_logprobs(policy, rows, tokens=tokens))
+
+    def score_without(kept: Tensor) -> Tensor:
+        """Log-probability of each reply, given the parts whose flag is 1: [n, 3] -> [n]."""
+        (flags,) = {tuple(one) for one in kept.tolist()}
+        without = [part for part, flag in zip(PARTS, flags, strict=True) if not flag]
+        return torch.tensor([one.sum() for one in score("".join(without))], dtype=torch.float64)
+
+    gains = FeatureAblation(score_without).attribute(torch.ones(len(turns), len(PARTS)))
+    lost = [float((a - b).mean()) for a, b in zip(score(""), score("both"), strict=True)]
+    divergence = measure_divergence(policy, make_scored(""), make_scored("both"), tokens=tokens)
     columns = credit.Turns.from_episodes(episodes)
-    whole, blind = (
-        [make_scored_row(given[part], step, turn) for turn, (given, step) in enumerate(turns)]
-        for part in ("", "both")
-    )
-    seeing, guessing = (
-        split_values(rows, recompute_logprobs(policy, rows, tokens=tokens))
-        for rows in (whole, blind)
-    )
-    lost = [float((a - b).mean()) for a, b in zip(seeing, guessing, strict=True)]
     # One rollout for each task has no states to compare, hence plain entropy.
     several = len(set(columns.group.tolist())) < len(episodes)
     method = credit.STAPO(entropy="normalized" if several else "shannon")
     values = method.outlier_score(columns)
     low, high = stapo.fences(values, method.lam)
     return Attribution(
-        gains=gains.double().numpy(),
-        trajectory=np.array(lost),
-        divergence=measure_divergence(policy, whole, blind, tokens=tokens),
+        gains=gains.double().numpy()[at],
+        trajectory=np.array(lost)[at],
+        divergence=divergence[at],
         unusual=(values > high).astype(int) - (values < low),
         advantage=method.step_advantage(columns),
         success=np.array([one.success for one in episodes])[columns.trajectory],
@@ -226,16 +232,19 @@ def play_panel(
 
 
 def split_truth(path: Path) -> dict[str, NDArray[np.float64]]:
-    """True and estimated advantages of outliers and inliers of a measured truth, by name.
+    """True and estimated advantages and tasks of outliers and inliers of a truth, by name.
 
     Raises:
         FileNotFoundError: There is no such file.
     """
     truth = Truth.load(path)
     method = credit.STAPO()
-    true = truth.value_after - truth.value_before
-    out = method.mask(truth.turns)
-    return _split({"true_advantage": true, "advantage": method.step_advantage(truth.turns)}, out)
+    columns = {
+        "true_advantage": truth.value_after - truth.value_before,
+        "advantage": method.step_advantage(truth.turns),
+        "task": truth.turns.group_of_turn,
+    }
+    return _split(columns, method.mask(truth.turns))
 
 
 def _split(columns: dict[str, Any], out: NDArray[np.bool_]) -> dict[str, NDArray[np.float64]]:

@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import credit
+from agent_envs_lab import benchmark
 from agent_envs_lab.attribution import play_panel
+from agent_envs_lab.truth import Truth
 from credit.methods.has import measure_drift
 from trainer import recipe as recipes
 from trainer.build import load_policy
@@ -22,6 +24,7 @@ from trainer.errors import RecipeError
 from trainer.learn.rows import make_rows
 from trainer.methods import make_method, replay
 from trainer.methods.turnrd import WithTurnRD
+from trainer.play.episode_files import read_episodes
 from trainer.run.checkpoint import CheckpointError, Checkpoints
 
 if TYPE_CHECKING:
@@ -94,6 +97,26 @@ def compare_decomposers(run: Path, recipe: Recipe, other: Path | None = None) ->
         related, same = compare_credits(shares, values, turns, success)
         found |= {f"correlation_{name}": related, f"decisive_{name}": same}
     return found
+
+
+def rank_decomposer(run: Path, recipe: Recipe) -> str:
+    """How close a run's TurnRD comes to the measured truth of the run, as a table.
+
+    Beside GRPO and HAS by progress: HAS by TurnRD, and its turn-level part alone (alpha = 0). The
+    turns are those of the truth, on tasks of training.
+
+    Raises:
+        FileNotFoundError: The truth or its episodes are missing.
+        ValueError: They are damaged.
+    """
+    folder = run / "truth"
+    truth = Truth.load(folder / "truth.parquet")
+    policy = load_policy(recipe.policy, find_checkpoint(run))
+    shares = credit_turns(run, recipe, policy, read_episodes(folder / "episodes.parquet"))
+    methods: dict[str, credit.Estimator] = {benchmark.BASELINE: credit.GRPO(), "has": credit.HAS()}
+    for name, alpha in (("has, by TurnRD", 0.5), ("TurnRD alone", 0.0)):
+        methods[name] = credit.HAS(alpha=alpha, decomposer=lambda _: shares)
+    return benchmark.render_table(truth, benchmark.score_estimators(truth, methods))
 
 
 def is_trained(run: Path, recipe: Recipe) -> bool:

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import credit
+from agent_envs_lab import attribution
 from agent_envs_lab.attribution import (
     BLIND,
     PARTS,
@@ -21,6 +22,7 @@ from agent_envs_lab.truth import Truth
 from tests.trainer.conftest import own_sampler, short
 from trainer import recipe
 from trainer.build import make_rollouts
+from trainer.learn.update import recompute_logprobs
 from trainer.play.source import draw_tasks
 
 
@@ -55,6 +57,28 @@ def test_a_gain_is_the_difference_of_two_log_probabilities(
     gains = [score(full) - score(step.blind_ids[part]) for part in PARTS]
     assert result.gains.shape == (sum(len(e.steps) for e in episodes), 3)
     np.testing.assert_allclose(result.gains[turn], gains, atol=1e-3)
+
+
+def test_equal_turns_of_several_rollouts_are_scored_once(
+    corridor, tiny_policy, tiny_folder, monkeypatch
+):
+    episodes = played(tiny_policy, "history", tiny_folder)
+    alone = attribute(tiny_policy, episodes, tokens=10_000)
+    scored = []
+
+    def note(policy, rows, **how):
+        scored.append(len(rows))
+        return recompute_logprobs(policy, rows, **how)
+
+    monkeypatch.setattr(attribution, "recompute_logprobs", note)
+    result = attribute(tiny_policy, [*episodes, *episodes[:2]], tokens=10_000)
+    turns = sum(len(e.steps) for e in episodes)
+    assert scored == [turns] * (1 + len(BLIND))  # each prompt once, the whole one too
+    again = sum(len(e.steps) for e in episodes[:2])
+    for name in ("gains", "trajectory", "divergence"):
+        one, other = getattr(alone, name), getattr(result, name)
+        np.testing.assert_array_equal(other[:turns], one)
+        np.testing.assert_array_equal(other[turns:], one[:again])
 
 
 def test_what_is_left_out_is_not_there(corridor, tiny_policy, tiny_folder):

@@ -1,5 +1,6 @@
 """Two decomposers on the same trajectories: decisive turns by hand, and runs of HAS with TurnRD."""
 
+import re
 import shutil
 from dataclasses import replace
 
@@ -14,12 +15,16 @@ from agent_envs_lab.decomposers import (
     credit_turns,
     find_checkpoint,
     find_decisive,
+    rank_decomposer,
 )
 from agent_envs_lab.papers.lab import read_lab
+from agent_envs_lab.truth import Truth
+from credit.stats import standardize
 from tests.credit.batches import batch
 from tests.trainer.conftest import METHODS, quiet, short
 from trainer import recipe
 from trainer.errors import RecipeError
+from trainer.play.episode_files import write_episodes
 from trainer.run.checkpoint import CheckpointError
 from trainer.train import train
 
@@ -101,3 +106,29 @@ def test_what_cannot_be_compared_is_refused(runs, tiny_folder, tmp_path):
         compare_decomposers(runs / "aware", replace(made, credit=plain.credit))
     with pytest.raises(CheckpointError, match="has no checkpoint yet"):
         find_checkpoint(tmp_path)
+
+
+@pytest.mark.long
+def test_turnrds_credit_is_ranked_by_a_measured_truth(runs, call, tmp_path):
+    """Of a truth that is the credit itself, turn by turn, known without error."""
+    run = shutil.copytree(runs / "aware", tmp_path / "run")
+    made = recipe.load(run)
+    policy, episodes = play_panel(made, find_checkpoint(run), rollouts=8)
+    turns = credit.Turns.from_episodes(episodes)
+    shares = credit_turns(run, made, policy, episodes)
+    parts = np.split(shares, np.flatnonzero(turns.position == 0)[1:])
+    after = np.concatenate([part.cumsum() for part in parts])
+    (run / "truth").mkdir()
+    columns = {"value_before": after - shares, "value_after": after}
+    columns |= {"first": shares, "second": shares, "error": np.zeros(len(turns))}
+    truth = Truth(turns=turns, **columns)
+    truth.save(run / "truth" / "truth.parquet")
+    write_episodes(run / "truth" / "episodes.parquet", episodes)
+    code, out, _ = call("attribute", run)
+    assert code == 0
+    assert rank_decomposer(run, made) in out
+    alone = standardize(shares, turns.segment_ids("position"))
+    both = (standardize(turns.outcome, turns.group)[turns.trajectory] + alone) / 2
+    for name, advantage in (("TurnRD alone", alone), ("has, by TurnRD", both)):
+        found = float(re.search(rf"{name} +(\S+)", out)[1])
+        assert found == pytest.approx(np.corrcoef(advantage, shares)[0, 1], abs=0.006)

@@ -254,7 +254,10 @@ def test_a_cell_has_the_last_evaluation_of_each_seed_and_says_what_it_lacks(own,
     assert grpo[1].why == lacking
     assert grpo[2].why == ""  # the paper leaves it empty
     assert grpo[3].why.startswith("no task of stratum 'look' has 'success'; strata are pick_and")
-    assert mgr[0].why == f"stopped at step 2 of 2, see {out}/alfworld-mgr-beta=0.2/seed_0/log.txt"
+    assert (
+        mgr[0].why
+        == f"at step 2 of 2, running or stopped, see {out}/alfworld-mgr-beta=0.2/seed_0/log.txt"
+    )
     assert [one[0].why for one in (gpt, closed)] == ["prompted: gpt", "its code is not public"]
     assert [one.values for one in mgr] == [[]] * 4
 
@@ -382,7 +385,7 @@ def test_rows_that_lack_seeds_are_named_with_the_reason(own, out):
     found = results.collect(own, out, 2)
     said = show(results.show_table(own, found, 2))
     assert said.count("GRPO & co: 1 of 2 seeds; not run") == 1
-    assert said.count("MGR: stopped at step") == 1  # once, not in each cell
+    assert said.count("MGR: at step") == 1  # once, not in each cell
     page = results.save(own, found, out, 2, "").read_text(encoding="utf-8")
     assert "GRPO &amp; co: 1 of 2 seeds; not run" in page
 
@@ -636,6 +639,18 @@ def test_every_run_of_a_plan_has_memory_and_hours(paper, tmp_path):
     assert re.search(r"\d+ runs to do; about [\d,]+ hours", text)
 
 
+def test_a_plan_names_the_runs_that_cannot_start(tmp_path):
+    given = ["env.games=601"]
+    said = show(plans.show_plan(papers.read_table("stapo", "table5", given), tmp_path, 1))
+    (line,) = re.findall("^cannot start: .*$", said, re.MULTILINE)
+    assert line.endswith(
+        "env.games=601, but split 'train' has only 600; lower env.games, or set it to 0 for all"
+    )
+    assert said.count("webshop.data=FOLDER") == 1
+    there = show(plans.show_plan(papers.read_table("stapo", "table5"), tmp_path, 1))
+    assert "cannot start" not in there
+
+
 BRIEF = """
 environment = "alfworld"
 [env]
@@ -692,7 +707,7 @@ def test_a_table_is_filled_goes_on_and_is_not_trained_twice(tmp_path, tiny_folde
     found = results.collect(table, out, 1)
     assert [len(row[0].values) for row in found] == [1, 1]
     shutil.rmtree(out / "alfworld-grpo" / "seed_0" / "eval")
-    assert "stopped at step" in results.collect(table, out, 1)[0][0].why
+    assert "running or stopped" in results.collect(table, out, 1)[0][0].why
     table = papers.read_table(str(tmp_path / "mine.toml"), "one", ["policy.model=/no"])
     bad = runs.train_missing(table, tmp_path / "no", 1, jobs=2, launch="", tell=print)
     assert [Path(log).read_text().count("/no") > 0 for log in bad] == [True, True]
@@ -711,7 +726,7 @@ def test_a_table_that_is_killed_goes_on_where_it_was(tmp_path, tiny_folder, monk
                 time.sleep(0.01)
             os.killpg(killed.pid, signal.SIGKILL)
     table = papers.read_table(*words[1:3], given)
-    assert "stopped at step" in results.collect(table, tmp_path, 1)[1][0].why
+    assert "running or stopped" in results.collect(table, tmp_path, 1)[1][0].why
     assert subprocess.run(command, check=False).returncode == 0
     assert [len(row[0].values) for row in results.collect(table, tmp_path, 1)] == [1, 1]
     for run in table.runs:

@@ -85,3 +85,6 @@ def test_prime_by_hand():
     assert Prime(gamma=0.5)(with_rewards([1, 2, 3])) == pytest.approx([-1.5, 0, 0.5])
     # alone in its group
     assert Prime()(with_rewards([1, 2], lengths=[2], outcomes=[1.0])) == pytest.approx([0, 0])
+    # the second turn is invalid: rows of 1, 0.9 and 0 are 0.55, 0.4 and -0.95 above the others
+    turns = with_rewards([1, 2, 3], valid=[True, False, True])
+    assert Prime(row_penalty=0.1)(turns) == pytest.approx([-2.45, -0.6, 0.55])

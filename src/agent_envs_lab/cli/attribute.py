@@ -31,34 +31,40 @@ def attribute(
     Of a run, before and after reinforcement learning; of HAS with TurnRD also how its credit of
     held-out turns agrees with their progress.
     """
+    from agent_envs.evaluation import describe_mean
     from agent_envs_lab.attribution import attribute_model, save, split_truth, table
-    from agent_envs_lab.decomposers import compare_decomposers, is_trained
+    from agent_envs_lab.decomposers import compare_decomposers, is_trained, rank_decomposer
     from trainer.run.checkpoint import Checkpoints, find_latest
 
     made, run = load_played(run_or_model, recipe, options or (), (*READ, "update.tokens"))
-    if run is None:
-        found = {run_or_model: attribute_model(made, rollouts=rollouts)}
-    else:
+    paths: dict[str, Path | None] = {run_or_model: None}
+    if run is not None:
         last = find_latest(run)
         steps = [] if out else Checkpoints(last.parent).steps()[:1]
-        paths = dict.fromkeys((*(last.with_name(f"step_{step}") for step in steps), last))
-        found = {
-            path.name.replace("_", " "): attribute_model(made, path, rollouts=rollouts)
-            for path in paths
-        }
+        every = (*(last.with_name(f"step_{step}") for step in steps), last)
+        paths = {path.name.replace("_", " "): path for path in every}
     page = make_console()
+    found = {}
+    for name, path in paths.items():
+        with page.status(f"{name}: playing, then scoring each reply after five prompts"):
+            found[name] = attribute_model(made, path, rollouts=rollouts)
     page.print(table(found))
     measures = list(found.values())[-1].list_measures()
-    if run is not None and (path := run / "truth" / "truth.parquet").is_file():
-        true = split_truth(path)
+    measured = Path() if run is None else run / "truth" / "truth.parquet"
+    if measured.is_file():
+        true = split_truth(measured)
+        tasks = {name[5:]: true.pop(name) for name in list(true) if name.startswith("task_")}
         for name, values in true.items():
-            page.print(f"{name:24} {values.mean():+.3f} of {len(values)} turns, measured truth")
+            told = describe_mean(values, tasks[name.rpartition("_")[2]].tolist())
+            page.print(f"{name:24} {told} of {len(values)} turns, measured truth")
         measures |= true
     if run is not None and (against or is_trained(run, made)):
         agreement = compare_decomposers(run, made, against)
         for name, values in agreement.items():
             page.print(f"{name:24} {values.mean():.3g}, TurnRD of the last checkpoint")
         measures |= agreement
+        if measured.is_file():
+            page.print(rank_decomposer(run, made), soft_wrap=True)
     if out is not None:
         save(measures, out)
         page.print(f"saved in {out}", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""What the runs of a table need: memory and hours, by arithmetic, before anything is loaded.
+"""What the runs of a table need: data, and memory and hours by arithmetic, without the models.
 
 `agent-envs doctor` measures the same for one recipe on the machine that has its model.
 """
@@ -9,11 +9,14 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent_envs import evaluation
 from agent_envs_lab.papers.runs import list_missing, load_recipe, write_command
+from trainer.build import check_apart, make_held_out, make_rollouts
 from trainer.run.needs import Shape, estimate_needs, find_memory
 
 if TYPE_CHECKING:
     from agent_envs_lab.papers import Table
+    from trainer.recipe import Recipe
 
 
 def list_shapes() -> dict[str, Shape]:
@@ -33,9 +36,16 @@ def show_plan(table: Table, out: Path, seeds: int) -> Any:
     for name in ("run", "to do", "steps", "episodes", "model", "GiB", "A100 hours", ""):
         made.add_column(name, justify="left" if name in {"run", "model", ""} else "right")
     shapes, there, total = list_shapes(), find_memory(), 0.0
+    tried: dict[str, str] = {}
+    stuck: dict[str, list[str]] = {}
     for run in table.runs:
         recipe = load_recipe(run, 0)
         left = [state for name, state in missing if name == run.name]
+        tasks = repr((recipe.env, recipe.eval, recipe.prompt))
+        if left and tasks not in tried:
+            tried[tasks] = _find_obstacle(recipe)
+        if left and tried[tasks]:
+            stuck.setdefault(tried[tasks], []).append(run.name)
         shape = shapes.get(recipe.policy.model)
         memory = hours = note = ""
         if shape:
@@ -65,9 +75,23 @@ def show_plan(table: Table, out: Path, seeds: int) -> Any:
             "Estimates, of models of known size: half the turns and a quarter of the reply limit, "
             "64 episodes sampled at once (sampling.rows); without evaluations."
         ),
+        *(f"cannot start: {', '.join(names)}: {why}" for why, names in stuck.items()),
+        *["Data are given by environment, as in webshop.data=FOLDER."][: len(stuck)],
         *(f"no run: {why}" for why in dict.fromkeys(told)),
         *(f"prompted: {command}" for command in dict.fromkeys(asked)),
     ]
     return Group(
         show_data(f"{table.name}: {table.spec.about}"), "", made, "", *map(show_data, notes)
     )
+
+
+def _find_obstacle(recipe: Recipe) -> str:
+    """Why the tasks of a run cannot be drawn, as when its data are missing; "" if they can."""
+    try:
+        panel = make_rollouts(recipe, recipe.env.split).panel
+        training = evaluation.draw_panel(panel, recipe.env.games, "env.games")
+        held_out = make_held_out(recipe).panel
+        check_apart(training, evaluation.draw_panel(held_out, recipe.eval.tasks))
+    except (OSError, ValueError) as error:
+        return str(error)
+    return ""

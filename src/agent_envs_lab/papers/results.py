@@ -330,8 +330,9 @@ def list_differences(table: Table) -> list[str]:
         if table.pocket
         else "Ours: this project's trainer in the paper's setting."
     ]
-    games = [run for run in table.runs if run.name.startswith("alfworld-") and not table.pocket]
-    if any(load_recipe(run, 0).env.data in {"auto", "embedded"} for run in games):
+    runs = [run for run in table.runs if run.name.startswith("alfworld-") and not table.pocket]
+    games = [load_recipe(run, 0).env for run in runs]
+    if any(one.data in {"auto", "embedded"} and not one.games for one in games):
         found.append("AlfWorld: embedded games, unless alfworld.data=FOLDER names the public ones.")
     if any(one.evaluate and "openai:" in one.evaluate for one in table.spec.columns.values()):
         found.append("Partner and judge are the user's own endpoints.")

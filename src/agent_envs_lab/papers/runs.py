@@ -45,7 +45,7 @@ def find_folder(out: Path, run: Run, seed: int) -> Path:
 
 
 def describe_state(folder: Path, recipe: Recipe) -> str:
-    """What a run lacks: "" if it is finished, "not run", a damaged file, or where it stopped.
+    """What a run lacks: "" if it is finished, "not run", a damaged file, or where it is.
 
     Raises:
         RunError: The folder holds a run of other settings.
@@ -67,7 +67,7 @@ def describe_state(folder: Path, recipe: Recipe) -> str:
     if last in found:
         return ""
     done = max((line["step"] for line in read_log(folder / "metrics.jsonl")), default=0)
-    return f"stopped at step {done} of {last}, see {folder / 'log.txt'}"
+    return f"at step {done} of {last}, running or stopped, see {folder / 'log.txt'}"
 
 
 def write_command(cell: Cell, out: Path) -> str:

@@ -16,7 +16,7 @@ from credit import stats
 from credit.methods.trajectory import OfOutcomes, standardize_batch
 from credit.stats import Array
 from credit.turns import Turns
-from credit.validation import Discount, Epsilon, Options, Weight, as_finite
+from credit.validation import Discount, Epsilon, Weight, as_finite
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -118,7 +118,7 @@ class IStar(OfOutcomes):
 
 
 @dataclass(frozen=True)
-class Prime(Options):
+class Prime(OfOutcomes):
     """PRIME: leave-one-out outcome plus the return-to-go of relative implicit rewards.
 
     A_t = LOO(R) + Σ_k γ^k (r_{t+k} - b). LOO(R) is the outcome minus the mean outcome of the other
@@ -167,7 +167,7 @@ class Prime(Options):
         others = mean - stats.leave_one_out(mean, turns.group)
         alone = stats.count(turns.group) == 1
         relative = np.where(alone[trajectory], 0.0, rewards - others[trajectory])
-        outcome = stats.leave_one_out(turns.outcome, turns.group)[trajectory]
+        outcome = self.compare(turns, stats.leave_one_out, turns.outcome)[owner]
         return outcome + stats.discounted_returns(relative, trajectory, self.gamma)
 
 
