@@ -37,6 +37,7 @@ from agent_envs_lab import benchmark  # noqa: E402
 from agent_envs_lab.fidelity import Fidelity, fidelity  # noqa: E402
 from agent_envs_lab.learning import difference  # noqa: E402
 from agent_envs_lab.papers import read_table  # noqa: E402
+from agent_envs_lab.papers.results import compare_pairs  # noqa: E402
 from agent_envs_lab.truth import Truth  # noqa: E402
 from credit.turns import Turns  # noqa: E402
 
@@ -296,7 +297,7 @@ def study(folder: Path) -> None:
             " / ".join(f"{one.gradient.value:.2f}" for one in rows[name] if one.gradient),
             f"{np.mean(own):.1%}",
             "" if name == BASELINE else str(difference(own, base)),
-            "" if name == BASELINE else f"{paired_p(own, base):.3f}",
+            "" if name == BASELINE else f"{compare_pairs(np.array([own]), np.array([base])):.3f}",
             f"{np.mean([last[name][seed] for seed in seeds]):.1%}",
         )
     page = Console(width=160)
@@ -336,19 +337,6 @@ def runs(folder: Path) -> tuple[dict[str, dict[int, float]], dict[str, dict[int,
                 success.setdefault(cell.row.label, {})[seed] = float(np.mean(steps))
                 last.setdefault(cell.row.label, {})[seed] = ends[-1]
     return success, last
-
-
-def paired_p(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """Two-sided p of a permutation test of paired differences."""
-    test = permutation_test(
-        (ours, theirs),
-        lambda x, y, axis: np.mean(x, axis=axis) - np.mean(y, axis=axis),
-        permutation_type="samples",
-        vectorized=True,
-        n_resamples=10_000,
-        rng=np.random.default_rng(0),
-    )
-    return float(test.pvalue)
 
 
 def main() -> None:

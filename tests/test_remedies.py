@@ -117,7 +117,8 @@ LISTED = {
         set sampling.decode=admissible if | and look at the actions that the environment lists |
         {} has no checkpoint yet; train on | run `python -m nltk.downloader {}` |
         lower credit.models.prm.learning_rate | look at policy.dtype | look for hash() |
-        {} runs failed; see {} | died: {} (see {}) | at step {} of {}, running or stopped, see {}
+        {} runs failed; see {} | died: {} (see {}) |
+        at step {} of {}, running or stopped: {} (see {})
     """,
     "trains the runs of a paper's table": """
         train them anew | restore it, or delete {} and train it anew with --run

@@ -67,7 +67,9 @@ def paper(
         failed = runs.train_missing(made, out, seeds, jobs=jobs, launch=launch, tell=page.print)
     found = results.collect(made, out, seeds)
     page.print(results.show_table(made, found, seeds))
-    if any(one.values for row in found for one in row):
+    if only:
+        page.print("a part of the table, so its page and JSON stay as they are")
+    elif any(one.values for row in found for one in row):
         figure = ""
         if made.spec.curves:
             from agent_envs_lab.papers.figures import draw_curves

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from agent_envs.cli.figures import INK, PALETTE, SOFT, STYLE, render, strip_axes
 from agent_envs_lab.papers.runs import describe_state, find_folder, load_recipe
+from trainer.errors import RecipeError
 from trainer.run.curves import name_value
 from trainer.run.metrics import read_log
 from trainer.run.run_folder import RunFolder
@@ -78,9 +79,11 @@ def _read_curve(run: Run, key: str, spec: Spec, out: Path, seeds: int) -> Curve 
     curves = []
     for seed in range(seeds):
         folder = find_folder(out, run, seed)
-        if describe_state(folder, load_recipe(run, seed)):
+        recipe = load_recipe(run, seed)
+        if describe_state(folder, recipe):
             continue
-        lines = read_log(folder / "metrics.jsonl")
+        last = recipe.sft.steps + recipe.run.steps  # the run may have gone on
+        lines = [line for line in read_log(folder / "metrics.jsonl") if line["step"] <= last]
         hours = dict(
             zip(
                 [line["step"] for line in lines],
@@ -90,10 +93,14 @@ def _read_curve(run: Run, key: str, spec: Spec, out: Path, seeds: int) -> Curve 
         )
         if key.startswith("eval."):
             evaluations = RunFolder(folder).read_evaluations()
-            points = [
-                (step, one.read_measure(key.removeprefix("eval.")).mean())
-                for step, one in evaluations
-            ]
+            try:
+                points = [
+                    (step, one.read_measure(key.removeprefix("eval.")).mean())
+                    for step, one in evaluations
+                    if step <= last
+                ]
+            except KeyError as error:
+                raise RecipeError(f"curves has {key!r}: {error.args[0]}") from None
         else:
             points = [
                 (line["step"], line[key])

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_envs import evaluation
+from agent_envs_lab.papers.results import Blocks
 from agent_envs_lab.papers.runs import list_missing, load_recipe, write_command
 from trainer.build import check_apart, make_held_out, make_rollouts
 from trainer.run.needs import Shape, estimate_needs, find_memory
@@ -29,12 +30,10 @@ def show_plan(table: Table, out: Path, seeds: int) -> Any:
     """The runs of a table for a terminal: state, size, memory, hours."""
     from rich.console import Group
 
-    from agent_envs.cli.console import DataTable, show_data
+    from agent_envs.cli.console import show_data
 
     missing = [(run.name, state) for run, _, state in list_missing(table, out, seeds)]
-    made = DataTable(box=None, pad_edge=False)
-    for name in ("run", "to do", "steps", "episodes", "model", "GiB", "A100 hours", ""):
-        made.add_column(name, justify="left" if name in {"run", "model", ""} else "right")
+    rows = [["run", "to do", "steps", "episodes", "model", "GiB", "A100 hours", ""]]
     shapes, there, total = list_shapes(), find_memory(), 0.0
     tried: dict[str, str] = {}
     stuck: dict[str, list[str]] = {}
@@ -56,16 +55,8 @@ def show_plan(table: Table, out: Path, seeds: int) -> Any:
                 note = f"{need.memory - there:,.0f} GiB more than here"
         steps = f"{recipe.sft.steps} + {recipe.run.steps}" if recipe.sft.steps else recipe.run.steps
         size = f"{recipe.sampling.tasks} × {recipe.sampling.rollouts}"
-        made.add_row(
-            run.name,
-            f"{len(left)} of {seeds}",
-            str(steps),
-            size,
-            recipe.policy.model,
-            memory,
-            hours,
-            note,
-        )
+        todo = f"{len(left)} of {seeds}"
+        rows.append([run.name, todo, str(steps), size, recipe.policy.model, memory, hours, note])
     cells = [cell for row in table.cells for cell in row]
     told = [cell.why for cell in cells if cell.run is None and cell.why and not cell.prompted]
     asked = [write_command(cell, out) for cell in cells if cell.prompted]
@@ -76,12 +67,14 @@ def show_plan(table: Table, out: Path, seeds: int) -> Any:
             "64 episodes sampled at once (sampling.rows); without evaluations."
         ),
         *(f"cannot start: {', '.join(names)}: {why}" for why, names in stuck.items()),
-        *["Data are given by environment, as in webshop.data=FOLDER."][: len(stuck)],
+        *["Data are given by environment, as in webshop.data=FOLDER."][
+            : any("data" in why for why in stuck)
+        ],
         *(f"no run: {why}" for why in dict.fromkeys(told)),
         *(f"prompted: {command}" for command in dict.fromkeys(asked)),
     ]
     return Group(
-        show_data(f"{table.name}: {table.spec.about}"), "", made, "", *map(show_data, notes)
+        show_data(f"{table.name}: {table.spec.about}"), "", Blocks(rows), *map(show_data, notes)
     )
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from agent_envs import evaluation
 from agent_envs.machine import write_text
+from agent_envs_lab.papers.lab import FILE, read_lab
 from agent_envs_lab.papers.runs import describe_state, find_folder, load_recipe, name_evaluation
 from trainer.run.metrics import read_log
 from trainer.run.run_folder import RunFolder
@@ -43,6 +44,7 @@ class Result:
         why: Why there is no value, or not one of each seed; "" if there is.
         each: Values of seeds and tasks, [S, T], of a measure of tasks; not written to files.
         panel: Hash of the tasks, "" of a logged value.
+        seeds: The finished seeds; none of a prompted model.
     """
 
     row: str
@@ -56,6 +58,7 @@ class Result:
     why: str
     each: NDArray[np.float64] | None = None
     panel: str = ""
+    seeds: tuple[int, ...] = ()
 
     @property
     def shown(self) -> str:
@@ -98,6 +101,7 @@ def _read_cell(cell: Cell, label: str, out: Path, seeds: int) -> Result:
     if len(panels) > 1:
         whys, found = ["its seeds were evaluated on different tasks; train them anew"], []
     low, high = _draw_interval(found)
+    done = [seed for seed, why in enumerate(whys) if not why] if cell.run and found else []
     return Result(
         cell.row.label,
         cell.row.group,
@@ -110,6 +114,7 @@ def _read_cell(cell: Cell, label: str, out: Path, seeds: int) -> Result:
         next(filter(None, whys), "" if found else cell.why),
         np.array(found) if len({len(one) for one in found}) == 1 and len(found[0]) > 1 else None,
         panels.pop() if found else "",
+        tuple(done),
     )
 
 
@@ -139,14 +144,16 @@ def read_value(cell: Cell, folder: Path, recipe: Recipe) -> tuple[NDArray[np.flo
     """
     kind, _, name = cell.column.measure.partition(".")
     if kind == "log":
-        lines = [line for line in read_log(folder / "metrics.jsonl") if name in line]
+        last = recipe.sft.steps + recipe.run.steps
+        log = read_log(folder / "metrics.jsonl")
+        lines = [line for line in log if name in line and line["step"] <= last]
         values = [line[name] for line in lines if line[name] is not None]
         if not values:
             raise KeyError(f"the run logged no {name!r}")
         return np.array([np.mean(values[-cell.column.window :])]), ""
     if kind == "lab":
-        from agent_envs_lab.papers.lab import read_lab
-
+        if not (folder / FILE).is_file():
+            raise KeyError("not analysed yet, --run does it")
         return read_lab(folder, name), ""
     if cell.column.evaluate:
         return _read_tasks(evaluation.load(name_evaluation(cell, folder)), cell)
@@ -158,8 +165,12 @@ def _read_tasks(read: Evaluation, cell: Cell) -> tuple[NDArray[np.float64], str]
 
 
 def select_evaluation(folder: Path, recipe: Recipe) -> Evaluation:
-    """The evaluation that counts by `eval.select`: the last one, or the first of the best."""
-    found = [one for _, one in RunFolder(folder).read_evaluations()]
+    """The evaluation that counts by `eval.select`: the last one, or the first of the best.
+
+    Those after the last step of the recipe, as of a run that went on, do not count.
+    """
+    last = recipe.sft.steps + recipe.run.steps
+    found = [one for step, one in RunFolder(folder).read_evaluations() if step <= last]
     if recipe.eval.select == "last":
         return found[-1]
     return max(found, key=lambda one: (sum(one.success), sum(one.returns)))
@@ -185,12 +196,12 @@ def _draw_interval(values: Sequence[NDArray[np.float64]]) -> tuple[float, float]
     return float(low), float(high)
 
 
-def compare_rows(results: Sequence[Sequence[Result]], seeds: int) -> list[str]:
-    """Differences of the last row of each group to its other rows, paired by task.
+def compare_rows(results: Sequence[Sequence[Result]]) -> list[str]:
+    """Differences of the last row of each group to its other rows, paired by seed and task.
 
-    In brackets: seeds in which the last row is higher, where all have run; tasks on which it is
-    higher and lower, by means over seeds; p of a two-sided sign-flip test of tasks. Groups of which
-    the same is said share a line, as models do that are one at pocket scale.
+    In brackets: which seeds, if not both rows have all; in how many the last row is higher; tasks
+    on which it is higher and lower, by means over seeds; p of a two-sided sign-flip test of tasks.
+    Groups of which the same is said share a line, as models do that are one at pocket scale.
     """
     found = []
     for column in zip(*results, strict=True):
@@ -200,46 +211,54 @@ def compare_rows(results: Sequence[Sequence[Result]], seeds: int) -> list[str]:
                 groups.setdefault(one.group, []).append(one)
         lines: dict[str, list[str]] = {}
         for *others, last in groups.values():
-            told = [
-                f"{one.row} {float(_round(np.mean(last.values) - np.mean(one.values))):+.3g} "
-                f"({describe_pairs(last.each, one.each, seeds)})"
-                if (one.panel, one.tasks) == (last.panel, last.tasks)
-                else f"{one.row} (not tested: other tasks)"
-                for one in others
-                if last.each is not None and one.each is not None
-            ]
-            if told:
-                line = f"{last.row} against {', '.join(told)}"
-                lines.setdefault(line, []).append(last.group)
+            if others:
+                told = ", ".join(_compare(last, one) for one in others)
+                lines.setdefault(f"{last.row} against {told}", []).append(last.group)
         for line, of in lines.items():
-            where = f"{column[0].column}, {' and '.join(of)}".rstrip(", ")
-            found.append(f"{where}: {line}")
+            named = [column[0].column, *([" and ".join(of)] if len(lines) > 1 and any(of) else [])]
+            found.append(f"{', '.join(named)}: {line}")
     return found
 
 
-def describe_pairs(one: NDArray[np.float64], other: NDArray[np.float64], seeds: int) -> str:
-    """In how many seeds and tasks the first of two tables [S, T] is higher, and p."""
-    change = _round(one.mean(0) - other.mean(0))
-    by_seed = ""
-    if len(one) == len(other) == seeds > 1:
-        higher = (_round(one.mean(1) - other.mean(1)) > 0).sum()
-        by_seed = f"higher in {higher} of {seeds} seeds; "
+def _compare(last: Result, one: Result) -> str:
+    """The difference of a row to another in one column, with p."""
+    assert last.each is not None  # noqa: S101  the caller looked
+    assert one.each is not None  # noqa: S101
+    if (one.panel, one.tasks) != (last.panel, last.tasks):
+        return f"{one.row} (not tested: other tasks)"
+    ours, theirs, seeds = last.each, one.each, ""
+    if last.seeds and one.seeds:
+        shared = sorted({*last.seeds} & {*one.seeds})
+        if not shared:
+            return f"{one.row} (not tested: no seed in common)"
+        ours = ours[[last.seeds.index(seed) for seed in shared]]
+        theirs = theirs[[one.seeds.index(seed) for seed in shared]]
+        if {*last.seeds} != {*one.seeds}:
+            seeds = f"on seed {', '.join(map(str, shared))}: "
+        if len(shared) > 1:
+            higher = (_round(ours.mean(1) - theirs.mean(1)) > 0).sum()
+            seeds += f"higher in {higher} of {len(shared)} seeds; "
+    change = _round(ours.mean(0) - theirs.mean(0))
     counts = f"tasks: {(change > 0).sum()} higher, {(change < 0).sum()} lower"
-    return f"{by_seed}{counts}, p = {compare_pairs(one, other):.2g}"
+    gain = float(_round(ours.mean() - theirs.mean()))
+    return f"{one.row} {gain:+.3g} ({seeds}{counts}, p = {compare_pairs(ours, theirs):.2g})"
 
 
 def compare_pairs(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
-    """P of a two-sided sign-flip test of two tables [S, T], paired by task over means of seeds."""
+    """P of a two-sided sign-flip test of two tables [S, T], paired by task over means of seeds.
+
+    Exact where at most 16 tasks differ. Sums of flips that differ in their last bits are equal.
+    """
     from scipy.stats import permutation_test
 
     change = _round(one.mean(0) - other.mean(0))
-    if not change.any():
+    if np.count_nonzero(change) <= 1:
         return 1.0
     test = permutation_test(
-        (change,),
-        np.mean,
+        (change[change != 0],),
+        lambda x, axis: _round(x.mean(axis)),
         permutation_type="samples",
-        n_resamples=10_000,
+        n_resamples=2**16,
         vectorized=True,
         rng=np.random.default_rng(0),
     )
@@ -270,11 +289,11 @@ def show_table(table: Table, results: Sequence[Sequence[Result]], seeds: int) ->
             label = ""
         rows.append([label, "ours", *(one.shown for one in row)])
     notes = map(show_data, list_notes(table, results, seeds))
-    return Group(show_data(f"{table.name}: {table.spec.about}"), "", _Blocks(rows), *notes)
+    return Group(show_data(f"{table.name}: {table.spec.about}"), "", Blocks(rows), *notes)
 
 
 @dataclass
-class _Blocks:
+class Blocks:
     """Rows of a table, the first its titles, in blocks of as many columns as the console takes."""
 
     rows: list[list[str]]
@@ -292,8 +311,8 @@ class _Blocks:
                 end += 1
             made = DataTable(box=None, pad_edge=False)
             titles, *rows = ([*row[:2], *row[first:end]] for row in self.rows)
-            for title in titles:
-                made.add_column(title, justify="left" if not title else "right")
+            for at, title in enumerate(titles):
+                made.add_column(title, justify="right" if at and title else "left")
             for row in rows:
                 made.add_row(*row)
             yield made
@@ -311,11 +330,11 @@ def list_notes(table: Table, results: Sequence[Sequence[Result]], seeds: int) ->
                 said = f"{len(one.values)} of {seeds} seeds; {one.why}" if one.values else one.why
                 name = one.row if one.values or whole else f"{one.row} ({one.column})"
                 lacking.setdefault(said, {})[name] = None
-    gaps = [f"{', '.join(rows)}: {said}" for said, rows in lacking.items()]
+    gaps = [f"{'; '.join(rows)}: {said}" for said, rows in lacking.items()]
     spread = (
         f"{seeds} seed(s); ± is the deviation of seeds, [ ] a 95% interval over seeds and tasks."
     )
-    compared = compare_rows(results, seeds)
+    compared = compare_rows(results)
     if number := sum(line.count("p = ") for line in compared):
         spread += f" p is over tasks, for these seeds, not corrected for {number} comparison(s)."
     about = list_differences(table) if table.is_published else []

@@ -50,12 +50,10 @@ def describe_state(folder: Path, recipe: Recipe) -> str:
     Raises:
         RunError: The folder holds a run of other settings.
     """
+    log = folder / "log.txt"
+    said = log.read_text(encoding="utf-8", errors="replace").split("\n") if log.is_file() else []
+    why = next((line.strip() for line in reversed(said) if line.strip()), "")
     if not (folder / "config.toml").is_file():
-        log = folder / "log.txt"
-        said = (
-            log.read_text(encoding="utf-8", errors="replace").split("\n") if log.is_file() else []
-        )
-        why = next((line.strip() for line in reversed(said) if line.strip()), "")
         return f"died: {why[:_SAID]} (see {log})" if why else "not run"
     if changed := check_folder(recipe, folder, resume=True):
         return changed
@@ -67,7 +65,7 @@ def describe_state(folder: Path, recipe: Recipe) -> str:
     if last in found:
         return ""
     done = max((line["step"] for line in read_log(folder / "metrics.jsonl")), default=0)
-    return f"at step {done} of {last}, running or stopped, see {folder / 'log.txt'}"
+    return f"at step {done} of {last}, running or stopped: {why[:_SAID]} (see {log})"
 
 
 def write_command(cell: Cell, out: Path) -> str:
