@@ -307,6 +307,9 @@ def test_a_logged_value_is_the_mean_of_the_last_steps(own, out):
     assert (values.tolist(), panel) == ([25.5], "")  # 21 to 30
     last = cell._replace(column=cell.column.model_copy(update={"window": 1}))
     assert results.read_value(last, folder, made)[0].tolist() == [30.0]
+    column = cell.column.model_copy(update={"measure": "log.vald"})
+    with pytest.raises(KeyError, match="the run logged no 'vald', did you mean 'valid'"):
+        results.read_value(cell._replace(column=column), folder, made)
     less = replace(made, run=replace(made.run, steps=12))  # the run went on
     assert results.read_value(last, folder, less)[0].tolist() == [12.0]
 
@@ -858,6 +861,8 @@ def test_what_differs_in_its_last_bits_is_equal_and_groups_of_the_same_runs_shar
     assert line == (
         "score: STAPO against GRPO +0 (higher in 0 of 3 seeds; tasks: 0 higher, 0 lower, p = 1)"
     )
+    (line,) = results.compare_rows(cells[:2])  # the other model has not run
+    assert line.startswith("score, 1.5B: STAPO against GRPO +0 ")
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 400])

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from agent_envs import evaluation
 from agent_envs.machine import write_text
+from agent_envs.panels import nearest
 from agent_envs_lab.papers.lab import FILE, read_lab
 from agent_envs_lab.papers.runs import describe_state, find_folder, load_recipe, name_evaluation
 from trainer.run.metrics import read_log
@@ -149,7 +150,8 @@ def read_value(cell: Cell, folder: Path, recipe: Recipe) -> tuple[NDArray[np.flo
         lines = [line for line in log if name in line and line["step"] <= last]
         values = [line[name] for line in lines if line[name] is not None]
         if not values:
-            raise KeyError(f"the run logged no {name!r}")
+            known = sorted({key for line in log for key in line})
+            raise KeyError(f"the run logged no {name!r}{nearest(name, known)}")
         return np.array([np.mean(values[-cell.column.window :])]), ""
     if kind == "lab":
         if not (folder / FILE).is_file():
@@ -215,8 +217,8 @@ def compare_rows(results: Sequence[Sequence[Result]]) -> list[str]:
                 told = ", ".join(_compare(last, one) for one in others)
                 lines.setdefault(f"{last.row} against {told}", []).append(last.group)
         for line, of in lines.items():
-            named = [column[0].column, *([" and ".join(of)] if len(lines) > 1 and any(of) else [])]
-            found.append(f"{', '.join(named)}: {line}")
+            where = "" if len(of) == len(groups) > 1 else " and ".join(of)
+            found.append(f"{column[0].column}, {where}".rstrip(", ") + f": {line}")
     return found
 
 
