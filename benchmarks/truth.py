@@ -1,8 +1,8 @@
 """Bias of a measured truth where the exact values are known: python benchmarks/truth.py.
 
 In a world of three turns of two tokens each, where few sequences succeed, the value at the start is
-measured many times as `agent-envs truth` does it (its rounds, its
-rule when to stop), with draws from the exact values. Each row is another size of the batch.
+measured many times as `agent-envs truth` does it (its rounds, its rule when to stop), with draws
+from the exact values. Each row is another size of the batch.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ Said = tuple[tuple[int, ...], ...]
 def find_odds(path: Said) -> np.ndarray:
     """Log probability of every reply's tokens after a path: [replies, LENGTH]."""
 
-    @cache
     def next_token(said: tuple[int, ...]) -> np.ndarray:
         return np.log(np.random.default_rng([1, *said, 99]).dirichlet(np.full(TOKENS, 0.5)))
 
@@ -128,7 +127,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--measurements", type=int, default=1600, help="of each row (1600)")
     parser.add_argument("--reliability", type=float, default=0.8, help="to be reached (0.8)")
-    parser.add_argument("--first", type=float, default=PILOT, help="turns of the first round")
+    parser.add_argument(
+        "--first", type=float, default=PILOT, help=f"turns of the first round ({PILOT:g})"
+    )
     parser.add_argument("--most", type=float, default=60.0, help="turns for each turn (60)")
     options = parser.parse_args()
     titles = ("groups × rollouts", "error of V", "turns for each", "reliability")

@@ -103,7 +103,7 @@ def rank_decomposer(run: Path, recipe: Recipe) -> str:
     """How close a run's TurnRD comes to the measured truth of the run, as a table.
 
     Beside GRPO and HAS by progress: HAS by TurnRD, and its turn-level part alone (alpha = 0). The
-    turns are those of the truth, on tasks of training.
+    turns are those of the truth, on tasks of training, by the policy of the newest checkpoint.
 
     Raises:
         FileNotFoundError: The truth or its episodes are missing.

@@ -1,5 +1,6 @@
 """Two decomposers on the same trajectories: decisive turns by hand, and runs of HAS with TurnRD."""
 
+import json
 import re
 import shutil
 from dataclasses import replace
@@ -124,6 +125,8 @@ def test_turnrds_credit_is_ranked_by_a_measured_truth(runs, call, tmp_path):
     truth = Truth(turns=turns, **columns)
     truth.save(run / "truth" / "truth.parquet")
     write_episodes(run / "truth" / "episodes.parquet", episodes)
+    plan = run / "truth" / "plan.json"
+    plan.write_text(json.dumps({"policy": str(find_checkpoint(run))}))
     code, out, _ = call("attribute", run)
     assert code == 0
     assert rank_decomposer(run, made) in out
@@ -132,3 +135,8 @@ def test_turnrds_credit_is_ranked_by_a_measured_truth(runs, call, tmp_path):
     for name, advantage in (("TurnRD alone", alone), ("has, by TurnRD", both)):
         found = float(re.search(rf"{name} +(\S+)", out)[1])
         assert found == pytest.approx(np.corrcoef(advantage, shares)[0, 1], abs=0.006)
+    plan.write_text(json.dumps({"policy": "/before/step_2"}))
+    _, out, _ = call("attribute", run)
+    assert "truth.parquet is of step_2, not of step_3: left out" in out
+    assert "TurnRD alone" not in out
+    assert "true_advantage" not in out

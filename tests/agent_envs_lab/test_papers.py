@@ -318,6 +318,8 @@ def test_the_best_evaluation_counts_where_the_paper_says_so(own, out):
     folder = runs.find_folder(out, own.runs[0], 0)
     made = runs.load_recipe(own.runs[0], 0)
     assert sum(results.select_evaluation(folder, made).success) == 30
+    less = replace(made, run=replace(made.run, steps=1))  # the run went on
+    assert sum(results.select_evaluation(folder, less).success) == 40
     best = replace(made, eval=replace(made.eval, select="best"))
     assert sum(results.select_evaluation(folder, best).success) == 40
 
@@ -362,6 +364,23 @@ def test_a_curve_is_a_mean_over_steps_whatever_their_distance():  # iStar Fig. 4
     expected = [(0, 0.0), (5, 0.25), (10, 0.625), (15, 1.0)]
     assert figures.average_points(evaluated, 10) == expected
     assert figures.average_points(evaluated, 1) == evaluated
+
+
+def test_an_unknown_curve_is_named(own, out):
+    (out / "mine.toml").write_text(OWN.replace('"eval.success"', '"eval.succes"'))
+    table = papers.read_table(str(out / "mine.toml"), "one")
+    with pytest.raises(RecipeError, match=r"curves has 'eval\.succes': .*did you mean 'success'"):
+        figures.draw_curves(table, out, 2)
+
+
+def test_a_part_of_a_table_is_shown_and_the_files_of_the_whole_stay(own, out, call):
+    words = ["paper", out / "mine.toml", "one", "--out", out]
+    assert call(*words)[0] == 0
+    whole = (out / "one.json").read_text(encoding="utf-8")
+    code, said, _ = call(*words, "--only", "GRPO & co", "--seeds", "1")
+    assert code == 0
+    assert "a part of the table, so its page and JSON stay as they are" in said
+    assert (out / "one.json").read_text(encoding="utf-8") == whole
 
 
 def test_no_figure_without_a_finished_run(own, tmp_path):

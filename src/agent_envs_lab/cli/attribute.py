@@ -1,11 +1,13 @@
 """The command `agent-envs attribute`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
 from agent_envs.cli.console import make_console
+from agent_envs.machine import read_json
 from trainer.cli import READ, Options, RecipeOfModel, RunOrModel, load_played, make_out_option
 
 
@@ -50,9 +52,9 @@ def attribute(
             found[name] = attribute_model(made, path, rollouts=rollouts)
     page.print(table(found))
     measures = list(found.values())[-1].list_measures()
-    measured = Path() if run is None else run / "truth" / "truth.parquet"
-    if measured.is_file():
-        true = split_truth(measured)
+    truth = None if run is None else _find_truth(run, last, page)
+    if truth:
+        true = split_truth(truth)
         tasks = {name[5:]: true.pop(name) for name in list(true) if name.startswith("task_")}
         for name, values in true.items():
             told = describe_mean(values, tasks[name.rpartition("_")[2]].tolist())
@@ -63,8 +65,20 @@ def attribute(
         for name, values in agreement.items():
             page.print(f"{name:24} {values.mean():.3g}, TurnRD of the last checkpoint")
         measures |= agreement
-        if measured.is_file():
+        if truth:
             page.print(rank_decomposer(run, made), soft_wrap=True)
     if out is not None:
         save(measures, out)
         page.print(f"saved in {out}", soft_wrap=True)
+
+
+def _find_truth(run: Path, policy: Path, page: Console) -> Path | None:
+    """The measured truth of a run, if there is one of this checkpoint."""
+    found = run / "truth" / "truth.parquet"
+    if not found.is_file():
+        return None
+    of = Path(str(read_json(found.with_name("plan.json"), dict[str, Any]).get("policy"))).name
+    if of != policy.name:
+        page.print(f"{found} is of {of}, not of {policy.name}: left out", soft_wrap=True)
+        return None
+    return found

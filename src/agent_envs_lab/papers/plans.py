@@ -67,12 +67,11 @@ def show_plan(table: Table, out: Path, seeds: int) -> Any:
             "64 episodes sampled at once (sampling.rows); without evaluations."
         ),
         *(f"cannot start: {', '.join(names)}: {why}" for why, names in stuck.items()),
-        *["Data are given by environment, as in webshop.data=FOLDER."][
-            : any("data" in why for why in stuck)
-        ],
         *(f"no run: {why}" for why in dict.fromkeys(told)),
         *(f"prompted: {command}" for command in dict.fromkeys(asked)),
     ]
+    if any("data" in why for why in stuck):
+        notes.append("Data are given by environment, as in webshop.data=FOLDER.")
     return Group(
         show_data(f"{table.name}: {table.spec.about}"), "", Blocks(rows), *map(show_data, notes)
     )

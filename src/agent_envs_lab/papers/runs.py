@@ -65,7 +65,8 @@ def describe_state(folder: Path, recipe: Recipe) -> str:
     if last in found:
         return ""
     done = max((line["step"] for line in read_log(folder / "metrics.jsonl")), default=0)
-    return f"at step {done} of {last}, running or stopped: {why[:_SAID]} (see {log})"
+    why = why[:_SAID] or "nothing was said"
+    return f"at step {done} of {last}, running or stopped: {why} (see {log})"
 
 
 def write_command(cell: Cell, out: Path) -> str:
