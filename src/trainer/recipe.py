@@ -121,6 +121,11 @@ class Recipe:
     update: Update = field(default_factory=Update)
     eval: Eval = field(default_factory=Eval)
 
+    @property
+    def last_step(self) -> int:
+        """Number of the last step, after those of the warm start."""
+        return self.sft.steps + self.run.steps
+
     def __post_init__(self) -> None:
         sampling, engine, partner = self.sampling, self.engine, self.partner.model
         unused = [one for one in self.credit.models if one != self.credit.beside]

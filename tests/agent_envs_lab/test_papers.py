@@ -517,7 +517,11 @@ def load_runs(paper):
     [
         ('method = "mgr"', 'method = "mrg"', "no method 'mrg', did you mean 'mgr'"),
         ('"1", "-", ""]', '"1"]', "row 'GRPO & co' has 2 published numbers for 4 columns"),
-        ('label = "MGR"', 'lable = "MGR"', "one: .*rows.*label"),
+        ('label = "MGR"', 'lable = "MGR"', "lable = 'MGR': .*; a row has label, group, method,"),
+        ("scale = 100", "scales = 100", "a column has measure, window, scale, environment,"),
+        ('about = "Two', 'curve = 1\nabout = "Two', "curve = 1: .*; a table has about, seeds,"),
+        ('label = "GPT"', 'label = "closed"', "one: 2 rows are called 'closed'; give each its own"),
+        (OWN[OWN.index("[tables.one]") :], "", r"has no tables; one is \[tables.NAME\] with about,"),
         ("options.beta", "option.beta", "no option 'credit.option.beta'"),
     ],
 )
@@ -617,6 +621,7 @@ def test_the_seven_data_sets_are_evaluated_whole_after_training(monkeypatch, tmp
         (folder / "checkpoints" / "step_1").mkdir(parents=True, exist_ok=True)
     monkeypatch.setattr(runs.Checkpoints, "latest", lambda one: one.folder / "step_1")
     monkeypatch.setattr(runs, "list_missing", lambda *_: [])
+    monkeypatch.setattr(runs, "describe_state", lambda *_: "")  # finished
     runs.train_missing(table, tmp_path, 1, jobs=1, launch="", tell=print)
     assert {tuple(words[3:6]) for words in calls} == {
         ("eval", str(runs.find_folder(tmp_path, cell.run, 0)), "eval.tasks=0") for cell in cells
@@ -678,6 +683,47 @@ def test_a_plan_names_the_runs_that_cannot_start(tmp_path):
     assert "webshop.data=FOLDER" not in said  # it is not for want of data
     there = show(plans.show_plan(papers.read_table("stapo", "table5"), tmp_path, 1))
     assert "cannot start" not in there
+    (tmp_path / "mine.toml").write_text(OWN.replace("options.beta", "options.bata"))
+    mine = show(plans.show_plan(papers.read_table(str(tmp_path / "mine.toml"), "one"), tmp_path, 1))
+    assert "cannot start: alfworld-mgr-bata=0.2: mgr has no option 'bata'; did you mean" in mine
+
+
+def test_a_run_of_another_process_is_left_to_it(own, tmp_path, monkeypatch):
+    """Several processes may fill one folder; that one is busy is no failure."""
+    grpo, mgr = own.runs
+    folder = runs.find_folder(tmp_path, grpo, 0)
+    folder.mkdir(parents=True)
+    calls, told = [], []
+    monkeypatch.setattr(runs, "_call", lambda words, _: calls.append(words) or "")
+    holder = "import sys; from pathlib import Path; from agent_envs.machine import FolderLock\n"
+    holder += "lock = FolderLock(Path(sys.argv[1])); lock.take(); print('taken', flush=True)\n"
+    holder += "sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", holder, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout.readline() == b"taken\n"
+        failed = runs.train_missing(own, tmp_path, 1, jobs=1, launch="", tell=told.append)
+        other.stdin.close()
+    assert failed == []
+    assert told[0] == f"1 of 2: another process trains {folder}"
+    assert [Path(words[-2]) for words in calls] == [runs.find_folder(tmp_path, mgr, 0)]
+
+
+def test_a_run_that_goes_on_is_not_analysed(own, out, monkeypatch):
+    """What is written of a checkpoint on the way would be taken for that of the end."""
+    table = own._replace(
+        cells=[
+            [cell._replace(column=cell.column.model_copy(update={"evaluate": "eval.tasks=7"}))]
+            for cell in (own.cells[0][0], own.cells[1][0])
+        ]
+    )
+    calls = []
+    monkeypatch.setattr(runs, "_call", lambda words, _: calls.append(words) or "")
+    monkeypatch.setattr(runs.Checkpoints, "latest", lambda one: one.folder / "step_2")
+    monkeypatch.setattr(runs, "list_missing", lambda *_: [])
+    assert runs.train_missing(table, out, 1, jobs=1, launch="", tell=print) == []
+    done = runs.find_folder(out, own.runs[0], 0)
+    assert [words[3:6] for words in calls] == [["eval", str(done), "eval.tasks=7"]]
 
 
 BRIEF = """

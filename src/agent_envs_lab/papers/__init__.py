@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -211,7 +212,14 @@ def read_table(
     try:
         spec = Spec.model_validate(tables[name])
     except ValidationError as error:
-        raise RecipeError(f"{paper}, {name}: {explain_error(error)}") from error
+        raise RecipeError(f"{paper}, {name}: {_explain_keys(error)}") from error
+    told = Counter((row.group, row.label) for row in spec.rows)
+    for (group, label), number in told.items():
+        if number > 1:
+            where = f" of group {group!r}" if group else ""
+            raise RecipeError(
+                f"{paper}, {name}: {number} rows{where} are called {label!r}; give each its own"
+            )
     for row in spec.rows:
         if row.published and len(row.published) != len(spec.columns):
             raise RecipeError(
@@ -233,6 +241,19 @@ def read_table(
     return Table(Path(paper).stem, name, pocket, spec, cells)
 
 
+def _explain_keys(error: ValidationError) -> str:
+    """What is wrong with a table; for unknown keys, those that there are."""
+    said = explain_error(error)
+    parts: dict[str, tuple[str, type[BaseModel]]] = {
+        "rows": ("row", Row),
+        "columns": ("column", Column),
+    }
+    unknown = [one["loc"] for one in error.errors() if one["type"] == "extra_forbidden"]
+    for kind, part in dict.fromkeys(parts.get(str(loc[0]), ("table", Spec)) for loc in unknown):
+        said += f"; a {kind} has {', '.join(part.model_fields)}"
+    return said
+
+
 def _read_file(paper: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The settings and the tables of a paper, or of a file of one's own."""
     known = recipes.names("paper")
@@ -244,7 +265,12 @@ def _read_file(paper: str) -> tuple[dict[str, Any], dict[str, Any]]:
             f"no paper or TOML file {paper!r}{nearest(paper, known)}; there are {', '.join(known)}"
         )
     settings = recipes.read_file(Path(paper))
-    return settings, settings.pop("tables", {})
+    if not (tables := settings.pop("tables", {})):
+        raise RecipeError(
+            f"{paper} has no tables; one is [tables.NAME] with about, columns and rows, as in "
+            "docs/papers.md"
+        )
+    return settings, tables
 
 
 @dataclass

@@ -82,7 +82,7 @@ def _read_curve(run: Run, key: str, spec: Spec, out: Path, seeds: int) -> Curve 
         recipe = load_recipe(run, seed)
         if describe_state(folder, recipe):
             continue
-        last = recipe.sft.steps + recipe.run.steps  # the run may have gone on
+        last = recipe.last_step  # the run may have gone on
         lines = [line for line in read_log(folder / "metrics.jsonl") if line["step"] <= last]
         hours = dict(
             zip(

@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import credit
 from agent_envs import evaluation
 from agent_envs_lab.papers.results import Blocks
 from agent_envs_lab.papers.runs import list_missing, load_recipe, write_command
@@ -40,11 +41,11 @@ def show_plan(table: Table, out: Path, seeds: int) -> Any:
     for run in table.runs:
         recipe = load_recipe(run, 0)
         left = [state for name, state in missing if name == run.name]
-        tasks = repr((recipe.env, recipe.eval, recipe.prompt))
-        if left and tasks not in tried:
-            tried[tasks] = _find_obstacle(recipe)
-        if left and tried[tasks]:
-            stuck.setdefault(tried[tasks], []).append(run.name)
+        needs = repr((recipe.env, recipe.eval, recipe.prompt, recipe.credit))
+        if left and needs not in tried:
+            tried[needs] = _find_obstacle(recipe)
+        if left and tried[needs]:
+            stuck.setdefault(tried[needs], []).append(run.name)
         shape = shapes.get(recipe.policy.model)
         memory = hours = note = ""
         if shape:
@@ -78,8 +79,10 @@ def show_plan(table: Table, out: Path, seeds: int) -> Any:
 
 
 def _find_obstacle(recipe: Recipe) -> str:
-    """Why the tasks of a run cannot be drawn, as when its data are missing; "" if they can."""
+    """Why a run cannot start: a wrong option of its method, or missing data; "" if it can."""
     try:
+        if (name := recipe.credit.name) in credit.names():
+            credit.make(name, **recipe.credit.options)
         panel = make_rollouts(recipe, recipe.env.split).panel
         training = evaluation.draw_panel(panel, recipe.env.games, "env.games")
         held_out = make_held_out(recipe).panel

@@ -145,9 +145,8 @@ def read_value(cell: Cell, folder: Path, recipe: Recipe) -> tuple[NDArray[np.flo
     """
     kind, _, name = cell.column.measure.partition(".")
     if kind == "log":
-        last = recipe.sft.steps + recipe.run.steps
         log = read_log(folder / "metrics.jsonl")
-        lines = [line for line in log if name in line and line["step"] <= last]
+        lines = [line for line in log if name in line and line["step"] <= recipe.last_step]
         values = [line[name] for line in lines if line[name] is not None]
         if not values:
             known = sorted({key for line in log for key in line})
@@ -171,8 +170,8 @@ def select_evaluation(folder: Path, recipe: Recipe) -> Evaluation:
 
     Those after the last step of the recipe, as of a run that went on, do not count.
     """
-    last = recipe.sft.steps + recipe.run.steps
-    found = [one for step, one in RunFolder(folder).read_evaluations() if step <= last]
+    read = RunFolder(folder).read_evaluations()
+    found = [one for step, one in read if step <= recipe.last_step]
     if recipe.eval.select == "last":
         return found[-1]
     return max(found, key=lambda one: (sum(one.success), sum(one.returns)))

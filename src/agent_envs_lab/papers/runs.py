@@ -10,10 +10,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent_envs.machine import FolderLock, LockedError
 from agent_envs_lab.papers import SELF
 from agent_envs_lab.papers.lab import FILE
 from trainer import recipe as recipes
@@ -57,7 +59,7 @@ def describe_state(folder: Path, recipe: Recipe) -> str:
         return f"died: {why[:_SAID]} (see {log})" if why else "not run"
     if changed := check_folder(recipe, folder, resume=True):
         return changed
-    last = recipe.sft.steps + recipe.run.steps
+    last = recipe.last_step
     run = RunFolder(folder)
     found = [step for step, _ in run.read_evaluations()]
     if run.damaged:
@@ -114,9 +116,15 @@ def train_missing(
     def train(number: int, job: tuple[Run, int]) -> str:
         run, seed = job
         folder = find_folder(out, run, seed)
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            with closing(FolderLock(folder)) as lock:
+                lock.take()
+        except LockedError:
+            tell(f"{number} of {len(todo)}: another process trains {folder}")
+            return ""
         tell(f"{number} of {len(todo)}: {folder}")
         path = folder / "recipe.toml"
-        folder.mkdir(parents=True, exist_ok=True)
         recipes.save(load_recipe(run, seed), path)
         start = [*shlex.split(launch), "agent-envs"] if launch else _CLI
         words = ["train", str(path), "--out", str(folder), "--resume"]
@@ -145,6 +153,8 @@ def _analyse(cell: Cell, out: Path, seed: int, *, pocket: bool) -> str:
     last = Checkpoints(folder / "checkpoints").latest()
     if path.is_file() or last is None or not (in_lab or cell.column.evaluate):
         return ""
+    if describe_state(folder, load_recipe(cell.run, seed)):
+        return ""  # of a run that goes on, the last checkpoint is not that of its end
     if in_lab:
         command = ["attribute", str(folder), "--rollouts", "4" if pocket else "8"]  # App. D: 8
     else:

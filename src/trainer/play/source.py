@@ -86,7 +86,7 @@ class Source:
             return list(chosen), len(chosen)
         ahead, self._ahead = self._ahead, None
         played = self._play_tasks(step, sampler) if ahead is None else ahead.result()
-        if sampling.ahead and step < self.recipe.sft.steps + self.recipe.run.steps:
+        if sampling.ahead and step < self.recipe.last_step:
             self._ahead = call_in_thread(partial(self._play_tasks, step + 1, sampler))
         return played
 

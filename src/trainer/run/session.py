@@ -91,7 +91,7 @@ class Session:
         self.source = Source(recipe, self.training, self.tasks)
         self.policy = load_policy(recipe.policy)
         self.kl_coefficient = recipe.update.kl_coefficient
-        self.warm, self.last = recipe.sft.steps, recipe.sft.steps + recipe.run.steps
+        self.warm, self.last = recipe.sft.steps, recipe.last_step
         self.step, self.pending = 0, dict[str, float]()
         self.imitated: list[float] = []
         self.used = endpoint.read_usage()
