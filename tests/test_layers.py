@@ -171,3 +171,9 @@ def test_environments_and_credit_import_gymnasium_and_numpy_and_more_only_where_
 )  # fmt: skip
 def test_what_an_import_loads(program, allowed):
     assert modules_after(program) <= allowed
+
+
+def test_reading_a_recipe_or_a_table_loads_torch_alone_of_what_is_heavy():
+    """`torch.distributed.tensor`, by sympy, and transformers take longer than all of torch."""
+    program = "import trainer.recipe\nfrom agent_envs_lab.papers import plans, results, runs"
+    assert not modules_after(program) & {"transformers", "sympy", "scipy", "matplotlib", "peft"}

@@ -521,7 +521,11 @@ def load_runs(paper):
         ("scale = 100", "scales = 100", "a column has measure, window, scale, environment,"),
         ('about = "Two', 'curve = 1\nabout = "Two', "curve = 1: .*; a table has about, seeds,"),
         ('label = "GPT"', 'label = "closed"', "one: 2 rows are called 'closed'; give each its own"),
-        (OWN[OWN.index("[tables.one]") :], "", r"has no tables; one is \[tables.NAME\] with about,"),
+        (
+            OWN[OWN.index("[tables.one]") :],
+            "",
+            r"has no tables; one is \[tables.NAME\] with about,",
+        ),
         ("options.beta", "option.beta", "no option 'credit.option.beta'"),
     ],
 )

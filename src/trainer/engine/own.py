@@ -11,11 +11,11 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from trainer.engine.conversations import Conversations, read_windows
 from trainer.scale import parallel
 
 if TYPE_CHECKING:
     from trainer.engine import Decoding, Prompt, Reply
+    from trainer.engine.conversations import Conversations
     from trainer.model.policy import Policy
 
 _Request = TypeVar("_Request")
@@ -30,6 +30,8 @@ class OwnEngine:
     """
 
     def __init__(self, policy: Policy, version: int = 0) -> None:
+        from trainer.engine.conversations import read_windows
+
         others = read_windows(policy).keys() - {"full_attention", "sliding_attention"}
         if others:
             raise ValueError(
@@ -45,6 +47,8 @@ class OwnEngine:
 
     def batch(self, rows: int, decoding: Decoding) -> Conversations:
         """Start `rows` conversations that are sampled by calls, without a schedule."""
+        from trainer.engine.conversations import Conversations  # loads transformers
+
         return Conversations(self.policy, rows, decoding, self.version)
 
     def sync(self, policy: Policy, version: int) -> None:

@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from trainer.scale.parallel import mesh, rank, run_on_first, size
+
+if TYPE_CHECKING:
+    from torch.distributed.tensor import DTensor
+    from typing_extensions import TypeIs
 
 
 def shard(model: nn.Module, blocks: set[str], whole: Iterable[nn.Parameter], *, half: bool) -> None:
@@ -57,14 +60,18 @@ def shard(model: nn.Module, blocks: set[str], whole: Iterable[nn.Parameter], *, 
             module.set_force_sum_reduction_for_comms(enable=True)  # gloo has no other
 
 
-def is_sharded(tensor: Tensor) -> bool:
-    """Whether this process has only a part of a tensor."""
+def is_sharded(tensor: object) -> TypeIs[DTensor]:
+    """Whether it is a tensor of which this process has only a part."""
+    if size() == 1:
+        return False
+    from torch.distributed.tensor import DTensor  # takes as long to load as all the rest of torch
+
     return isinstance(tensor, DTensor)
 
 
 def full(tensor: Tensor) -> Tensor:
     """The whole tensor; all processes call this at the same time."""
-    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+    return tensor.full_tensor() if is_sharded(tensor) else tensor
 
 
 def gather_weights(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
@@ -75,10 +82,12 @@ def gather_weights(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
 
 def like(tensor: Tensor, parameter: Tensor) -> Tensor:
     """A tensor divided as a parameter of the same shape is."""
-    if isinstance(tensor, DTensor) or not isinstance(parameter, DTensor):
+    if is_sharded(tensor) or not is_sharded(parameter):
         return tensor
     if tensor.shape != parameter.shape:  # e.g. a number of steps
         return tensor
+    from torch.distributed.tensor import distribute_tensor
+
     there = tensor.to(parameter.device)
     return distribute_tensor(there, parameter.device_mesh, parameter.placements, src_data_rank=None)
 
@@ -154,7 +163,7 @@ def load(path: Path) -> dict[str, Any]:
 
 def _gather(state: Any) -> Any:
     """A nested state whose sharded tensors are whole in process 0, and None in the others."""
-    if isinstance(state, DTensor):
+    if is_sharded(state):
         whole = full(state.detach())
         return whole.cpu() if rank() == 0 else None
     if isinstance(state, dict):
