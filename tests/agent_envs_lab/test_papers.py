@@ -605,6 +605,21 @@ def test_dpo_starts_from_demonstrations_where_there_is_an_expert():
     assert (public.sft.steps, public.policy.model, public.env.id) == (0, "mine", "Sotopia-v0")
 
 
+@pytest.mark.parametrize("pocket", [False, True])
+@pytest.mark.parametrize("name", ["table1", "table2"])
+def test_the_row_sft_is_what_the_other_rows_start_from(name, pocket):
+    """HAS Sec. 4: all methods have the same warm start, and the row is that alone."""
+    sft, *others = papers.read_table("has", name, pocket=pocket).runs
+    warm = runs.load_recipe(sft, 0)
+    assert warm.run.steps == 0
+    for run in others:
+        made = runs.load_recipe(run, 0)
+        assert made.run.steps > 0
+        assert (made.sft, made.policy, made.env, made.eval) == (
+            warm.sft, warm.policy, warm.env, warm.eval,
+        )  # fmt: skip
+
+
 def test_rows_are_chosen_by_label(own):
     assert [run.name for run in own.keep_rows(["MGR"]).runs] == ["alfworld-mgr-beta=0.2"]
     with pytest.raises(
