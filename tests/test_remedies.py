@@ -61,7 +61,7 @@ LISTED = {
         play all to the end | clear() a group that is given up | make each copy by itself |
         give the number of episodes as group_size | make the data with {} |
         name a run of `has` with credit.model=turnrd | leave --form away for the prompt |
-        has the settings {}; give another --out
+        has the settings {}; give another --out | rows{} are called {}; give each its own
     """,
     "installs or downloads a package, a model or data": """
         run `pip install --force-reinstall agent-envs` | pip install 'agent-envs[{}]' |

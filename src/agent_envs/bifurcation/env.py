@@ -1,4 +1,4 @@
-"""Bifurcation-v1: walk through rooms, where the goal's colour is right at the bell only."""
+"""Bifurcation-v1: walk through rooms, where the goal's colour is right at two bells only."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from agent_envs.panels import Panel, one_of
 
 KINDS = {
     "decisive": "A wrong door ends the walk at once.",
-    "delayed": "The bell is in the first room; the last door shows whether all were right.",
+    "delayed": "No bell is in the last two rooms; the last door shows whether all were right.",
     "distractors": "As decisive, in six rooms; doors bring news without any effect.",
-    "early": "The walk can be left in every room, which succeeds after the bell's right door.",
+    "early": "The walk can be left in every room, which succeeds after both bells' right doors.",
     "reversible": "A wrong door leads to a side room, from which one can go back.",
     "irreversible": "After a wrong door the walk goes on, but cannot succeed any more.",
 }
@@ -38,15 +38,15 @@ class Task(NamedTuple):
 
     kind: a key of `KINDS`.
     doors: the colours of the doors of each room.
-    bell: the number of the room with the bell, from 0.
+    bells: the numbers of the two rooms with a bell, from 0.
     right: the colour of the goal, which is right there and wrong in the other rooms.
-    things: what stands in each room; the goal tells the room with the bell by it.
+    things: what stands in each room; the goal tells the rooms with a bell by it.
     news: what each door brings, for each room; only in the kind "distractors".
     """
 
     kind: str
     doors: tuple[tuple[str, ...], ...]
-    bell: int
+    bells: tuple[int, int]
     right: str
     things: tuple[str, ...]
     news: tuple[tuple[str, ...], ...]
@@ -57,8 +57,8 @@ def draw_task(task_id: str) -> Task:
     kind, number = task_id.rsplit("-", 1)
     rng = np.random.default_rng([[*KINDS].index(kind), int(number)])
     rooms = 6 if kind == "distractors" else int(rng.integers(5, 7))
-    goes_on = kind in {"early", "irreversible"}  # after the bell
-    bell = 0 if kind == "delayed" else int(rng.integers(rooms - goes_on))
+    after = {"delayed": 2, "early": 1, "irreversible": 1}.get(kind, 0)  # rooms after the bells
+    first, second = sorted(rng.choice(rooms - after, 2, replace=False).tolist())
     right, *others = rng.permutation(COLOURS).tolist()
     doors = tuple(
         tuple(rng.permutation([right, *rng.permutation(others)[: DOORS - 1]]).tolist())
@@ -67,7 +67,7 @@ def draw_task(task_id: str) -> Task:
     news = tuple(tuple(rng.permutation(NEWS)[:DOORS].tolist()) for _ in range(rooms))
     known = THINGS[:10] if int(number) in SPLITS["train"] else THINGS[10:]
     things = tuple(rng.permutation(known)[:rooms].tolist())
-    return Task(kind, doors, bell, right, things, news if kind == "distractors" else ())
+    return Task(kind, doors, (first, second), right, things, news if kind == "distractors" else ())
 
 
 def open_panel(split: str, kind: str | None) -> Panel:
@@ -97,11 +97,11 @@ class Place(NamedTuple):
 
 
 class Bifurcation(AgentEnv):
-    """Walk through rooms with coloured doors; what the goal's colour means depends on the bell.
+    """Walk through rooms with coloured doors; what the goal's colour means depends on two bells.
 
     Description:
         Five or six rooms, each with three doors, of which one has the goal's colour. The goal
-        tells behind which thing a bell is hidden. In the room with that thing only the door of the
+        tells behind which two things a bell is hidden. In the rooms with these only the door of the
         goal's colour is right; in the others only that one is wrong, and the other two lead to the
         next room alike. Six kinds of tasks differ in what a wrong door does: it ends the walk
         ("decisive", "distractors"), shows only at the end ("delayed"), can be taken back
@@ -131,7 +131,7 @@ class Bifurcation(AgentEnv):
 
     Ends:
         The last door, a wrong door ("decisive", "distractors") and `leave` terminate; a success if
-        no wrong door was taken, and the bell was passed. `max_turns` truncates.
+        no wrong door was taken, and both bells were passed. `max_turns` truncates.
 
     Tasks and splits:
         Forty tasks of each kind, named such as `delayed-07`, from which everything is drawn.
@@ -173,11 +173,11 @@ class Bifurcation(AgentEnv):
     def begin(self, task_id: str) -> tuple[str, Turn]:
         """The goal and the first room."""
         self.task, self.place = draw_task(task_id), Place()
-        thing, right = self.task.things[self.task.bell], self.task.right
-        goal = f"Walk through all rooms. A bell is hidden behind the {thing}: take a {right} door "
-        goal += "there and nowhere else."
+        one, other = sorted(self.task.things[bell] for bell in self.task.bells)
+        goal = f"Walk through all rooms. Bells are hidden behind the {one} and the {other}: take a "
+        goal += f"{self.task.right} door there and nowhere else."
         if self.task.kind == "early":
-            goal += " After the bell you may leave."
+            goal += " After both you may leave."
         return goal, self._turn("")
 
     def act(self, action: str) -> Turn:
@@ -206,17 +206,17 @@ class Bifurcation(AgentEnv):
             return 0
         rooms = len(self.task.doors) - place.room + place.aside
         if self.task.kind == "early":
-            return min(rooms, max(self.task.bell + 1 - place.room, 0) + 1)
+            return min(rooms, max(self.task.bells[-1] + 1 - place.room, 0) + 1)
         return rooms
 
     def _take_way(self, word: str) -> Turn:
         """One of the possible actions."""
         room, lost, aside = self.place
         if word == LEAVE:
-            return self._end_walk(success=room > self.task.bell and not lost)
+            return self._end_walk(success=room > self.task.bells[-1] and not lost)
         if word == BACK:
             return self._move_to(Place(room))
-        if word == ON or (word == self.task.right) == (room == self.task.bell):
+        if word == ON or (word == self.task.right) == (room in self.task.bells):
             return self._pass_door(word, Place(room + 1, lost or aside))
         if self.task.kind in {"decisive", "distractors"}:
             return self._end_walk(success=False)
@@ -232,7 +232,7 @@ class Bifurcation(AgentEnv):
         if self.task.news:
             return self._move_to(there, self.task.news[room][self.task.doors[room].index(word)])
         silent = self.task.kind == "irreversible" and there.lost and not self.place.lost
-        return self._move_to(there, "The bell falls silent." if silent else "")
+        return self._move_to(there, "The bells fall silent." if silent else "")
 
     def _move_to(self, place: Place, notice: str = "") -> Turn:
         self.place = place

@@ -20,52 +20,57 @@ def make(kind, number=0, **options):
 
 
 def choose_doors(task, at_bell):
-    """The door at the bell, and elsewhere the first that is not wrong."""
-    safe = [next(door for door in doors if door != task.right) for doors in task.doors]
-    return [at_bell if room == task.bell else door for room, door in enumerate(safe)]
+    """The door at the last bell, and elsewhere the first that is not wrong."""
+    safe = [
+        next(door for door in doors if (door == task.right) == (room in task.bells))
+        for room, doors in enumerate(task.doors)
+    ]
+    return [at_bell if room == task.bells[-1] else door for room, door in enumerate(safe)]
 
 
 def find_wrong(task):
-    return next(door for door in task.doors[task.bell] if door != task.right)
+    return next(door for door in task.doors[task.bells[-1]] if door != task.right)
 
 
 @pytest.mark.parametrize("kind", ["decisive", "delayed", "distractors", "irreversible"])
 def test_what_each_door_is_worth(kind):  # of three doors one is right at the bell, elsewhere two
     env, name, task = make(kind)
-    chances = [1 / 3 if room == task.bell else 2 / 3 for room in range(len(task.doors))]
+    chances = [1 / 3 if room in task.bells else 2 / 3 for room in range(len(task.doors))]
+    bell = task.bells[-1]
     values = [np.prod(chances[room:]) for room in range(len(chances))]
     for door, after in ((task.right, 1.0), (find_wrong(task), 0.0)):
         ends = kind in {"decisive", "distractors"} and not after
-        actions = choose_doors(task, door)[: task.bell + 1 if ends else None]
+        actions = choose_doors(task, door)[: bell + 1 if ends else None]
         for room, turn in enumerate(turn_values(env, name, uniform, actions)):
-            value = values[room] * (after if room > task.bell else 1)
-            there = (values[room] / chances[room]) * (after if room >= task.bell else 1)
+            value = values[room] * (after if room > bell else 1)
+            there = (values[room] / chances[room]) * (after if room >= bell else 1)
             assert (turn.value, turn.action_value) == pytest.approx((value, there))
 
 
 def test_leaving_early():
-    # after the bell 1/4 leave and 2/4 go on: V = 3/4 in the last room, 5/8 in the one before, ...;
-    # at the bell one of four ways is right, before it two
+    # after the bells 1/4 leave and 2/4 go on: V = 3/4 in the last room, 5/8 in the one before, ...;
+    # at a bell one of four ways is right, elsewhere two
     env, name, task = make("early")
+    first, bell = task.bells
     after = 1.0
-    for _ in range(len(task.doors) - task.bell - 1):
+    for _ in range(len(task.doors) - bell - 1):
         after = 1 / 4 + after / 2
-    before = [after / 4 / 2 ** (task.bell - room) for room in range(task.bell + 1)]
+    before = [after / 2 ** (bell - room + 2 + (room <= first)) for room in range(bell + 1)]
     found = turn_values(env, name, uniform, choose_doors(task, task.right))
-    assert [turn.value for turn in found[: task.bell + 1]] == pytest.approx(before)
-    assert found[task.bell].advantage == pytest.approx(after * 3 / 4)
+    assert [turn.value for turn in found[: bell + 1]] == pytest.approx(before)
+    assert found[bell].advantage == pytest.approx(after * 3 / 4)
     (left,) = turn_values(env, name, uniform, [LEAVE])
     assert left.advantage == pytest.approx(-before[0])
 
 
 @pytest.mark.long
 def test_a_mistake_that_can_be_taken_back():
-    # without a limit, with W for what follows: at the bell V = 1/3 W + 2/3 (1/2 V), so V = 1/2 W;
+    # without a limit, with W for what follows: at a bell V = 1/3 W + 2/3 (1/2 V), so V = 1/2 W;
     # elsewhere V = 2/3 W + 1/3 (1/2 V), so V = 4/5 W
     env, name, task = make("reversible", max_turns=60)
-    left = len(task.doors) - task.bell - 1
+    left = len(task.doors) - task.bells[-1] - 1
     value = 1 / 2 * (4 / 5) ** left
-    fallen = choose_doors(task, find_wrong(task))[: task.bell + 1]
+    fallen = choose_doors(task, find_wrong(task))[: task.bells[-1] + 1]
     *_, fall, back = turn_values(env, name, uniform, [*fallen, BACK])
     assert (fall.value, fall.advantage) == pytest.approx((value, -value / 2))
     assert (back.value, back.action_value) == pytest.approx((value / 2, value))
@@ -85,10 +90,8 @@ def test_a_policy_of_its_own_and_invalid_actions():
 
     def knowing(observation, info):
         doors = [way for way in info["admissible_actions"] if way != task.right]
-        return {
-            task.right if task.things[task.bell] in observation else doors[0]: 0.5,
-            "dance": 0.5,
-        }
+        bell = any(task.things[room] in observation for room in task.bells)
+        return {task.right if bell else doors[0]: 0.5, "dance": 0.5}
 
     rooms = len(task.doors)
     short = sum(np.prod([(12 - i) / (i + 1) for i in range(right)]) for right in range(rooms))
