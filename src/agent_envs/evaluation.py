@@ -223,7 +223,10 @@ def describe_share(share: Share) -> str:
 
 
 def describe_mean(values: NDArray[np.float64], groups: Sequence[int] | None = None) -> str:
-    """Mean of values [m] with its 95% interval by Student's t, which one group has not."""
+    """Mean of values [m] with its 95% interval by Student's t, which one group has not.
+
+    A share, the mean of zeros and ones, has no interval below 0 or above 1.
+    """
     from scipy.stats import t
 
     mean = float(values.mean())
@@ -231,7 +234,8 @@ def describe_mean(values: NDArray[np.float64], groups: Sequence[int] | None = No
     if np.isinf(variance) or np.ptp(values) == 0:
         return f"{mean:.3g}"
     half = t.ppf(0.975, max(worth - 1, 1.0)) * sqrt(variance)
-    return f"{mean:.3g} [{mean - half:.3g}–{mean + half:.3g}]"
+    least, most = (0.0, 1.0) if np.isin(values, (0, 1)).all() else (-np.inf, np.inf)
+    return f"{mean:.3g} [{max(mean - half, least):.3g}–{min(mean + half, most):.3g}]"
 
 
 def share_origins(first: Evaluation, second: Evaluation) -> tuple[Evaluation, Evaluation]:

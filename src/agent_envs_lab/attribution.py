@@ -83,7 +83,8 @@ class Attribution:
     def list_measures(self) -> dict[str, NDArray[np.float64]]:
         """Values of turns by name: of all, and of outliers and inliers where there are both."""
         out = self.unusual != 0
-        made = {"kl": self.divergence, "attribution": self.trajectory, "outliers": out * 1.0}
+        made = dict(zip(PARTS, self.gains.T, strict=True))
+        made |= {"kl": self.divergence, "attribution": self.trajectory, "outliers": out * 1.0}
         if out.any():
             made["outliers_low"] = (self.unusual[out] < 0) * 1.0
             made["outliers_high"] = (self.unusual[out] > 0) * 1.0
@@ -104,12 +105,6 @@ class Attribution:
             kept = [-1, 1]
         tasks: list[int] = self.task[np.isin(self.unusual, kept)].tolist()
         return tasks
-
-    @property
-    def mean(self) -> NDArray[np.float64]:
-        """Mean gain of each part, [3], nats a reply."""
-        mean: NDArray[np.float64] = self.gains.mean(0)
-        return mean
 
     @property
     def share(self) -> NDArray[np.float64]:
@@ -267,18 +262,20 @@ def table(results: dict[str, Attribution]) -> Table:
     """Attributions of several policies side by side; intervals are Student's, 95%, over turns."""
     from agent_envs.cli.console import DataTable
 
-    made = DataTable(title="log-probability a reply loses without", title_justify="left", box=None)
-    made.add_column("")
+    made = DataTable(box=None)
+    made.add_column("log-probability a reply loses without")
     for name in results:
         made.add_column(f"{name}, nats (share)", no_wrap=True)
-    for i, part in enumerate(PARTS):
-        cells = [f"{r.mean[i]:+.2f} ({r.share[i]:.0%})" for r in results.values()]
-        made.add_row(part, *cells)
-    measured = [(one.list_measures(), one.list_tasks) for one in results.values()]
-    for name in dict.fromkeys(name for values, _ in measured for name in values):
+    measured = [(one, one.list_measures()) for one in results.values()]
+    for name in dict.fromkeys(name for _, values in measured for name in values):
         cells = [
-            evaluation.describe_mean(values[name], tasks(name)) if name in values else "–"
-            for values, tasks in measured
+            evaluation.describe_mean(values[name], one.list_tasks(name)) if name in values else "–"
+            for one, values in measured
         ]
+        if name in PARTS:
+            shares = (one.share[PARTS.index(name)] for one, _ in measured)
+            cells = [f"{cell} ({share:.0%})" for cell, share in zip(cells, shares, strict=True)]
+        elif name == "kl":
+            made.add_row("of each turn")
         made.add_row(name, *cells)
     return made

@@ -178,6 +178,7 @@ def test_a_mean_has_the_interval_of_student():
         "2 [-10.7–14.7]"
     )
     assert evaluations.describe_mean(np.array([0.5, 0.5]), [0, 1]) == "0.5"
+    assert evaluations.describe_mean(np.array([0.0, 1.0, 1.0])) == "0.667 [0–1]"  # a share
 
 
 def test_copies_count_once_in_intervals_means_and_tests():

@@ -97,7 +97,8 @@ def test_what_is_left_out_is_not_there(corridor, tiny_policy, tiny_folder):
 
 def test_shares_by_hand():
     told = by_hand(gains=np.array([[1.0, -1.0, 2.0], [0, 0, 0], [3.0, 0, 1.0]]))
-    assert told.mean.tolist() == pytest.approx([4 / 3, -1 / 3, 1.0])
+    lost = {part: told.list_measures()[part].mean() for part in PARTS}
+    assert lost == pytest.approx({"goal": 4 / 3, "history": -1 / 3, "observation": 1.0})
     assert told.share.tolist() == pytest.approx([0.5, 0.125, 0.375])
     assert by_hand(gains=np.zeros((3, 3))).share.tolist() == [0, 0, 0]
 
@@ -121,14 +122,15 @@ def test_measures_of_outliers_and_inliers_by_hand(tmp_path):
     assert all(len(tasks(name)) == len(values) for name, values in measures.items())
     assert (tasks("outliers_low"), tasks("kl_inliers")) == ([4, 5], [6])
     means = {name: values.mean() for name, values in measures.items()}
-    assert means == pytest.approx({
+    assert [*means][:3] == [*PARTS]
+    assert {name: mean for name, mean in means.items() if name not in PARTS} == pytest.approx({
         "kl": 0.3, "attribution": 3.0, "outliers": 2 / 3, "outliers_low": 0.5,
         "outliers_high": 0.5, "advantage_outliers": -0.5, "advantage_inliers": 1.0,
         "attribution_outliers": 1.5, "attribution_inliers": 6.0, "kl_outliers": 0.2,
         "kl_inliers": 0.5, "success_outliers": 0.5, "success_inliers": 1.0,
     })  # fmt: skip
     none = by_hand(unusual=np.zeros(3, int)).list_measures()
-    assert none.keys() == {"kl", "attribution", "outliers"}
+    assert none.keys() == {*PARTS, "kl", "attribution", "outliers"}
     save(measures, tmp_path / "lab.json")
     assert read_lab(tmp_path, "outliers").tolist() == pytest.approx([2 / 3])
     with pytest.raises(KeyError, match="no measure 'klk', did you mean 'kl'"):
@@ -171,7 +173,12 @@ def test_the_true_advantage_of_outliers():
 def test_a_table_of_policies(corridor, tiny_folder):
     chosen = short(tiny_folder, "eval.tasks=2", "eval.split=train", "env.max_turns=2")
     result = attribute_model(chosen)
-    assert [column.header for column in table({"step 3": result}).columns] == [
-        "",
+    names, cells = table({"step 3": result}).columns
+    assert [names.header, cells.header] == [
+        "log-probability a reply loses without",
         "step 3, nats (share)",
     ]
+    told = dict(zip(map(str, names.cells), map(str, cells.cells), strict=True))
+    assert [*told][:5] == [*PARTS, "of each turn", "kl"]
+    assert told["goal"].startswith(f"{result.gains[:, 0].mean():.3g}")
+    assert told["goal"].endswith(f" ({result.share[0]:.0%})")
