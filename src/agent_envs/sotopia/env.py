@@ -342,8 +342,8 @@ class Sotopia(Conversation):
                 ("partner", models.PARTNERS[1:]) if missing[0] else ("judge", models.JUDGES)
             )
             raise ValueError(
-                f"the public scenes need a {role} that reads them; set {role}= to one of "
-                f"{', '.join(known)}"
+                f"the public scenes need a {role} that reads them; set {role}=, in a recipe "
+                f"env.options.{role}=, to one of {', '.join(known)}"
             )
         self.published = open_published(folder, strict=strict)
         self.reading = self.published.reading

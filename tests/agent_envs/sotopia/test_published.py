@@ -277,10 +277,13 @@ def test_without_data_it_names_the_generated_scenes():
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({}, "partner that reads them; set partner= to one of echo, external, openai:"),
+        ({}, "env.options.partner=, to one of echo, external, openai:"),
         ({"partner": "scripted"}, "need a partner that reads them"),
         ({"partner": ScriptedPartner()}, "need a partner that reads them"),
-        ({"partner": "echo"}, "need a judge that reads them; set judge= to one of none, openai:"),
+        (
+            {"partner": "echo"},
+            "judge that reads them; set judge=, in a recipe env.options.judge=, to",
+        ),
         ({"partner": "ekko", "judge": "none"}, "unknown partner 'ekko', did you mean 'echo'"),
         ({"partner": "echo", "judge": "rules"}, "unknown judge 'rules'"),
         ({"reward": "goals"}, "did you mean 'goal'"),
