@@ -322,6 +322,13 @@ def test_the_best_evaluation_counts_where_the_paper_says_so(own, out):
     assert sum(results.select_evaluation(folder, less).success) == 40
     best = replace(made, eval=replace(made.eval, select="best"))
     assert sum(results.select_evaluation(folder, best).success) == 40
+    leave_run(folder, best, (50, 20, 30))  # training made it worse than its start
+    assert sum(results.select_evaluation(folder, best).success) == 30
+    warm = replace(best, sft=replace(best.sft, steps=1), run=replace(best.run, steps=1))
+    leave_run(folder, warm, (20, 50, 30))
+    assert sum(results.select_evaluation(folder, warm).success) == 30
+    alone = replace(warm, run=replace(warm.run, steps=0))
+    assert sum(results.select_evaluation(folder, alone).success) == 50
 
 
 def test_a_folder_of_other_settings_is_refused_with_what_differs(own, out):

@@ -168,13 +168,16 @@ def _read_tasks(read: Evaluation, cell: Cell) -> tuple[NDArray[np.float64], str]
 def select_evaluation(folder: Path, recipe: Recipe) -> Evaluation:
     """The evaluation that counts by `eval.select`: the last one, or the first of the best.
 
-    Those after the last step of the recipe, as of a run that went on, do not count.
+    Those after the last step of the recipe, as of a run that went on, do not count; nor does what
+    reinforcement learning starts from, which is no result of it.
     """
     read = RunFolder(folder).read_evaluations()
-    found = [one for step, one in read if step <= recipe.last_step]
+    found = [(step, one) for step, one in read if step <= recipe.last_step]
     if recipe.eval.select == "last":
-        return found[-1]
-    return max(found, key=lambda one: (sum(one.success), sum(one.returns)))
+        return found[-1][1]
+    start = recipe.sft.steps if recipe.run.steps else 0
+    made = [one for step, one in found if step > start] or [one for _, one in found]
+    return max(made, key=lambda one: (sum(one.success), sum(one.returns)))
 
 
 def _draw_interval(values: Sequence[NDArray[np.float64]]) -> tuple[float, float]:
