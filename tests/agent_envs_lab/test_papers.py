@@ -66,6 +66,18 @@ def test_every_cell_is_a_recipe_with_sources_and_a_folder_has_one(paper, pocket)
     assert len(known) >= 4
 
 
+@pytest.mark.parametrize("paper", NAMES)
+def test_no_two_runs_of_a_table_are_the_same(paper):
+    """An ablation of what a small run lacks would compare it with itself."""
+    for table in [*tables(paper), *tables(paper, pocket=True)]:
+        found = {}
+        for run in table.runs:
+            made = runs.load_recipe(run, 0)
+            method = replace(made.credit, model=made.credit.beside)
+            key = repr(replace(made, name="same", about="", credit=method))
+            assert found.setdefault(key, run.name) == run.name
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("paper", NAMES)
 def test_a_pocket_run_has_the_phases_of_the_papers_run(paper):
