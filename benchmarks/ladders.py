@@ -89,8 +89,8 @@ def main() -> None:
     chosen = [row for row in rows if row.name.startswith(given.only)]
     if not chosen:
         sys.exit(f"no row begins with {given.only!r}: {', '.join(row.name for row in rows)}")
-    print("| world | tasks | best rung | success [95%] | expert | headroom |")
-    print("|---|---|---|---|---|---|")
+    print("| world | tasks | best rung | success [95%] | expert | headroom | in training |")
+    print("|---|---|---|---|---|---|---|")
     for row in chosen:
         file = given.out and given.out / f"{row.name.replace(' ', '_')}.json"
         if file and file.exists():
@@ -118,13 +118,15 @@ def print_row(name: str, told: dict[str, Any]) -> None:
     rungs = {rung: shares for rung, shares in success.items() if not rung.startswith("expert: ")}
     tops = {rung: shares for rung, shares in success.items() if rung not in rungs}
     if not rungs:
-        print(f"| `{name}` | 0 | | | | |")
+        print(f"| `{name}` | 0 | | | | | |")
         return
     best, top = max(rungs, key=rungs.__getitem__), max(tops, key=tops.__getitem__)
     share, low, high = rungs[best]
+    expert = tops[top][0]
+    overlap = ", ".join(f"{kind} {known:.0%}" for kind, known in told["overlap"].items())
     print(
         f"| `{name}` | {told['tasks']} | {best} | {share:.0%} [{low:.0%}, {high:.0%}] | "
-        f"{top.removeprefix('expert: ')} {tops[top][0]:.0%} | {tops[top][0] - share:.0%} |",
+        f"{top.removeprefix('expert: ')} {expert:.0%} | {expert - share:.0%} | {overlap} |",
         flush=True,
     )
 

@@ -22,6 +22,7 @@ from trainer.errors import RecipeError
 from trainer.learn.sft import Sft
 from trainer.methods import make_method
 from trainer.play.environments import make_env
+from trainer.run.needs import Shape, estimate_needs
 
 
 def written(tmp_path, text):
@@ -105,6 +106,16 @@ def test_the_panels_of_a_recipe_are_there_without_any_data(environment):
     ):
         env = make_env(loaded.env, loaded.prompt, split=split)
         assert draw_panel(env.unwrapped.panel, tasks)
+
+
+def test_the_turn_limit_may_be_one_that_the_world_reads():
+    options = ["env.max_turns=oracle+5", "env.options.walkthrough=true"]
+    loaded = recipe.load("alfworld grpo pocket", options)
+    env = make_env(loaded.env, loaded.prompt, split="train")
+    for task in range(3):
+        _, info = env.reset(options={"task": task})
+        assert env.unwrapped.max_turns == len(info["walkthrough"]) + 5
+    assert estimate_needs(loaded, Shape(36, 2048, 11008, 16, 2, 128, 151936, tied=True)).hours > 0
 
 
 def test_a_condition_names_another_part():

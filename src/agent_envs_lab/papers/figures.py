@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +13,6 @@ from numpy.typing import NDArray
 
 from agent_envs.cli.figures import INK, PALETTE, SOFT, STYLE, render, strip_axes
 from agent_envs_lab.papers.runs import describe_state, find_folder, load_recipe
-from trainer.errors import RecipeError
 from trainer.run.curves import name_value
 from trainer.run.metrics import read_log
 from trainer.run.run_folder import RunFolder
@@ -27,7 +29,8 @@ Curve = tuple["NDArray[np.float64]", "NDArray[np.float64]"]
 def draw_curves(table: Table, out: Path, seeds: int) -> str:
     """The curves of finished runs as SVG; "" if the table has none or no run has finished.
 
-    Values are means over the last steps, `Spec.window`; bands are the range of the seeds.
+    Values are means over the last steps, `Spec.window`; bands are the range of the seeds. Where no
+    run has a value, its place says so.
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -37,30 +40,36 @@ def draw_curves(table: Table, out: Path, seeds: int) -> str:
         runs = [(cell.row.label, cell.run) for cell in column if cell.run]
         environments = {run.name.partition("-")[0] for _, run in runs}
         places.setdefault(" ".join(sorted(environments)) or label, runs)
-    found: dict[tuple[str, str], dict[str, Curve]] = {}
-    for place, runs in places.items():
-        for key in table.spec.curves:
-            for label, run in runs:
-                if curve := _read_curve(run, key, table.spec, out, seeds):
-                    found.setdefault((key, place), {})[label] = curve
-    if not found:
+    found = {
+        (key, place): _read_place(runs, key, table.spec, out, seeds)
+        for key, (place, runs) in product(table.spec.curves, places.items())
+    }
+    keys = [key for key in table.spec.curves if any(any(found[key, place]) for place in places)]
+    if not keys:
         return ""
     with mpl.rc_context(STYLE):
         width = max(1, len(places))
-        keys = list(dict.fromkeys(key for key, _ in found))
         figure = Figure(figsize=(4.2 * width, 2.6 * len(keys) + 0.4), layout="constrained")
         grid: Any = figure.subplots(len(keys), width, squeeze=False)
         for row, key in zip(grid, keys, strict=True):
             for axes, place in zip(row, places, strict=True):
-                _draw(axes, found.get((key, place), {}), f"{place}: {name_value(key)}")
+                _draw(axes, *found[key, place], f"{place}: {_name(key)}")
         for axes in grid[-1]:
             axes.set_xlabel(table.spec.over, color=SOFT)
-        names = list(dict.fromkeys(label for curves in found.values() for label in curves))
+        names = list(dict.fromkeys(label for curves, _ in found.values() for label in curves))
         return render(figure, f"{table.paper} {table.name}: {', '.join(names)}")
 
 
-def _draw(axes: Any, curves: dict[str, Curve], title: str) -> None:
+def _name(key: str) -> str:
+    name = name_value(key.removeprefix("eval."))
+    return f"{name}, evaluation" if key.startswith("eval.") else name
+
+
+def _draw(axes: Any, curves: dict[str, Curve], lack: str, title: str) -> None:
     strip_axes(axes)
+    if not curves:
+        axes.set_axis_off()
+        axes.text(0, 0.5, fill(lack, 40), fontsize=7, color=SOFT)
     axes.set_title(title, loc="left", fontsize=9, color=INK)
     for number, (label, (at, values)) in enumerate(curves.items()):
         colour = _COLOURS[number % len(_COLOURS)]
@@ -74,8 +83,27 @@ def _draw(axes: Any, curves: dict[str, Curve], title: str) -> None:
         axes.legend(fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
 
 
+def _read_place(
+    runs: Sequence[tuple[str, Run]], key: str, spec: Spec, out: Path, seeds: int
+) -> tuple[dict[str, Curve], str]:
+    """The curves of a value by row, and why a row has none if its evaluations lack the value."""
+    curves, lack = dict[str, Curve](), ""
+    for label, run in runs:
+        try:
+            curve = _read_curve(run, key, spec, out, seeds)
+        except KeyError as error:
+            lack = f"{key}: {error.args[0]}"
+        else:
+            curves |= {label: curve} if curve else {}
+    return curves, lack
+
+
 def _read_curve(run: Run, key: str, spec: Spec, out: Path, seeds: int) -> Curve | None:
-    """The curve of a value over the finished seeds, None if there is none."""
+    """The curve of a value over the finished seeds, None if there is none.
+
+    Raises:
+        KeyError: The evaluations lack the measure.
+    """
     curves = []
     for seed in range(seeds):
         folder = find_folder(out, run, seed)
@@ -93,14 +121,11 @@ def _read_curve(run: Run, key: str, spec: Spec, out: Path, seeds: int) -> Curve 
         )
         if key.startswith("eval."):
             evaluations = RunFolder(folder).read_evaluations()
-            try:
-                points = [
-                    (step, one.read_measure(key.removeprefix("eval.")).mean())
-                    for step, one in evaluations
-                    if step <= last
-                ]
-            except KeyError as error:
-                raise RecipeError(f"curves has {key!r}: {error.args[0]}") from None
+            points = [
+                (step, one.read_measure(key.removeprefix("eval.")).mean())
+                for step, one in evaluations
+                if step <= last
+            ]
         else:
             points = [
                 (line["step"], line[key])

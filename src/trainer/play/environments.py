@@ -10,9 +10,10 @@ import dataclasses
 import re
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import gymnasium as gym
+from pydantic import PlainValidator
 from pydantic.dataclasses import dataclass
 
 import agent_envs
@@ -36,6 +37,15 @@ if TYPE_CHECKING:
     from trainer.play.partner import PolicyPartner
 
 
+def _read_limit(given: Any) -> int | str:
+    if isinstance(given, str) or (type(given) is int and given >= 0):
+        return given
+    raise ValueError(f"a number of turns, at least 0, or what the environment reads, got {given!r}")
+
+
+Limit = Annotated[int | str, PlainValidator(_read_limit)]
+
+
 @dataclass(frozen=True, config=STRICT)
 class Env(Section):
     """The environment and its tasks.
@@ -45,7 +55,7 @@ class Env(Section):
         split: Split that training tasks are drawn from, if the environment has splits.
         data: Folder of the public data, "embedded", or "auto".
         games: Train on this many of the split's tasks, a fixed draw; 0 for all.
-        max_turns: Turn limit; 0 for the environment's own.
+        max_turns: Turn limit; 0 for the environment's own, "oracle+5" where it reads this.
         invalid_penalty: Added to the reward of an invalid turn, 0 for none.
         processes: Worker processes that hold the environments, for steps that compute for long; 0
             for this process. Training and evaluation have their own.
@@ -68,7 +78,7 @@ class Env(Section):
     split: str = "train"
     data: str = "auto"
     games: Count = 0
-    max_turns: Count = 0
+    max_turns: Limit = 0
     invalid_penalty: NotAboveZero = 0.0
     processes: Count = 0
     step_seconds: NonNegative = 0.0

@@ -106,7 +106,8 @@ def estimate_needs(recipe: Recipe, shape: Shape) -> Need:
         update.tokens * (34.0 * shape.hidden + 6.0 * shape.inner),
     ]
     episodes = sampling.tasks * sampling.rollouts
-    turns = _TURNS * (recipe.env.max_turns or _LIMIT)
+    limit = recipe.env.max_turns
+    turns = _TURNS * (limit if limit and isinstance(limit, int) else _LIMIT)
     replies = episodes * turns * sampling.max_reply_tokens * _REPLY
     whole = recipe.prompt.context == "history"
     prompts = episodes * sampling.max_tokens * (_TURNS if whole else turns)

@@ -55,6 +55,8 @@ def test_the_version_is_the_distributions_and_help_of_retrieval_names_what_there
         ([*TRAIN, "env.split=trian"], "unknown split 'trian', did you mean 'train'"),
         ([*TRAIN, "run.threads=1000000"],
          "run.threads = 1000000: Input should be less than or equ"),
+        ([*TRAIN, "env.max_turns=-1"], "env.max_turns: a number of turns, at least 0, or"),
+        ([*TRAIN, "env.max_turns=oracle"], 'or "oracle+K" such as "oracle+5", got \'oracle\''),
         ([*TRAIN, "prompt.template=a.b:C"],
          "is not read with context=history; leave"),
         ([*TRAIN, "eval.split=tset"], "unknown split 'tset'; known are train"),
