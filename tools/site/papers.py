@@ -19,10 +19,10 @@ HEAD = """# Published results
 All tables of the five papers and the curves of which they print numbers, as `agent-envs paper NAME
 TABLE` shows them. **Nothing was repeated at the scale of the papers**: that needs days on GPUs.
 Where a cell has a second line, it is the result of a small model of this package on embedded data
-(`--pocket`): mean ± deviation of seeds and a 95% interval. It is a figure of its own and a test of
-the machinery; the numbers are not comparable with the paper's. Those of MT-GRPO, and of MGR on
-AppWorld, are of the worlds before `-v1`. [Papers](papers.md) has the command, and a page for each
-paper with what such runs can tell.
+(`--pocket`): mean ± deviation of seeds and a 95% interval, of one seed where there is no ±. It is a
+figure of its own and a test of the machinery; the numbers are not comparable with the paper's.
+Those of MT-GRPO are of the world before `-v1`. [Papers](papers.md) has the command, and a page for
+each paper with what such runs can tell.
 """
 
 
