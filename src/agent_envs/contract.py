@@ -150,8 +150,8 @@ class AgentEnv(gym.Env[str, str], ABC):
         return super().__new__(cls)
 
     def __init__(self, panel: Panel, *, max_turns: int, render_mode: str | None = None) -> None:
-        if max_turns < 1:
-            raise ValueError(f"max_turns must be at least 1, got {max_turns}")
+        if isinstance(max_turns, str) or max_turns < 1:
+            raise ValueError(f"max_turns must be at least 1, got {max_turns!r}")
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(
                 f"render_mode is None or in {self.metadata['render_modes']}, got {render_mode!r}"
